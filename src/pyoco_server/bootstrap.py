@@ -147,7 +147,6 @@ def build_services(
 
 @asynccontextmanager
 async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
-    """The API keys, for an administrator."""
     async with _connected(config, "pyoco-server-admin") as (connection, facts):
         store = api_keys_on(connection, facts, config)
         yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
@@ -195,7 +194,6 @@ def _check_message_limits(config: NatsBackendConfig, max_payload: int) -> None:
 
 
 def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
-    """The stores on one connection to JetStream."""
     clock = SystemClock()
 
     def bucket(name: str) -> JetStreamKeyValue:
@@ -226,7 +224,6 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
 
 
 def api_keys_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> KeyStore:
-    """The API keys on one connection to JetStream."""
     return KeyStore(JetStreamKeyValue(connection, config.auth_kv_bucket, facts))
 
 

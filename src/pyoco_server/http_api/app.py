@@ -86,7 +86,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
+    # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
     authentication.install(app, settings)
     problems.install(app)

@@ -77,16 +77,13 @@ class FleetView:
         return self.announced_flows()
 
     async def find_flow(self, name: str) -> AnnouncedFlow | None:
-        """One of these flows."""
         return (await self.flows()).get(name)
 
     def workers(self) -> Sequence[WorkerStatus]:
-        """Every known worker, now."""
         present = self._present()
         return [self._status(heard, present) for heard in self._known.values()]
 
     def worker(self, worker_id: WorkerId) -> WorkerStatus | None:
-        """One worker, now."""
         present = self._present()
         heard = self._known.get(worker_id)
         return None if heard is None else self._status(heard, present)

@@ -113,7 +113,6 @@ def _conflict(graph_id: str, version: int) -> GraphVersionConflict:
 
 
 def _place(cursor: str, prefix: str) -> str:
-    """The id behind which a page begins."""
     return unseal(
         cursor, str, about=(prefix,), name="cursor", restart="start without one, and keep q", error=InvalidRequest
     )

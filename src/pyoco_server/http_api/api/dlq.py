@@ -17,7 +17,6 @@ from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.services.dead_letters import DeadLetterQuery
 
 router = APIRouter(prefix="/dlq", tags=["dlq"])
 
@@ -79,13 +78,16 @@ async def list_dead_letters(
     dead_letters: DeadLettersDep, caller: CallerDep, query: Annotated[LettersQuery, Query()]
 ) -> Response:
     """The dead letters, newest first; of the runs that the caller may see."""
-    tag = None if query.tag is None else parse_tag(query.tag)
-    asked = DeadLetterQuery(
-        limit=query.limit, reason=query.reason, tag=tag, flow=query.flow, tenant_filter=caller.tenant_filter
-    )
     refusal = InvalidRequest("cursor: it is not the next_cursor of a page of dead letters")
-    found, before = await dead_letters.page(asked, _number(query.cursor, refusal) if query.cursor else None)
-    items = [{"seq": filed.seq, **asdict(filed.letter)} for filed in found]
+    found, before = await dead_letters.page(
+        query.limit,
+        _number(query.cursor, refusal) if query.cursor else None,
+        reason=query.reason,
+        tag=None if query.tag is None else parse_tag(query.tag),
+        flow=query.flow,
+        tenant_filter=caller.tenant_filter,
+    )
+    items = [{"seq": stored.seq, **asdict(stored.letter)} for stored in found]
     return json_response({"items": items, "next_cursor": None if before is None else str(before)})
 
 

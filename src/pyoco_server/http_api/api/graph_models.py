@@ -90,9 +90,7 @@ class WaitNode(_In):
     type: Literal["wait"]
     title: Title = _ABSENT
     wait_key: Annotated[
-        str,
-        Field(min_length=1, max_length=MAX_WAIT_KEY_CHARS, description="Default: id."),
-        AfterValidator(_printable),
+        str, Field(min_length=1, max_length=MAX_WAIT_KEY_CHARS, description="Default: id."), AfterValidator(_printable)
     ] = _ABSENT
     prompt: Annotated[Any, AfterValidator(_bounded), Field(description="Any JSON, for the person who answers.")] = (
         _ABSENT
@@ -231,12 +229,10 @@ class GraphList(OpenCamel):
 
 
 def graph_out(shown: ShownGraph) -> dict[str, Any]:
-    """The graph with its nodes and edges."""
     return _named(shown) | to_plain(_document_of(shown))
 
 
 def page_out(page: GraphPage) -> dict[str, Any]:
-    """The page, without nodes and edges."""
     items = []
     for graph in page.items:
         document = _document_of(graph)

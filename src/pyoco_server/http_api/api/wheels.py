@@ -119,9 +119,7 @@ async def list_wheel_history(stores: StoresDep, query: Annotated[HistoryQuery, Q
 
 
 @router.post(
-    "",
-    responses=answers(WheelArtifact, 409, 413, 422, 503),
-    openapi_extra=request_body(WheelUploadRequest, FORM),
+    "", responses=answers(WheelArtifact, 409, 413, 422, 503), openapi_extra=request_body(WheelUploadRequest, FORM)
 )
 @requires_scope(Scope.WHEELS_WRITE)
 async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -> Response:

@@ -22,10 +22,7 @@ Parts = dict[str, str | UploadFile]
 def form_limits(config: NatsBackendConfig) -> Mapping[tuple[str, str], int]:
     """The largest bodies of the routes with forms, by method and path."""
     largest_workflow = min(config.workflow_yaml_max_bytes + MAX_FRAME_BYTES, config.http_max_body_bytes)
-    return {
-        ("POST", "/wheels"): config.wheel_max_bytes + MAX_FRAME_BYTES,
-        ("POST", "/runs/yaml"): largest_workflow,
-    }
+    return {("POST", "/wheels"): config.wheel_max_bytes + MAX_FRAME_BYTES, ("POST", "/runs/yaml"): largest_workflow}
 
 
 @asynccontextmanager

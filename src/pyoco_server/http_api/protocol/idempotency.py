@@ -101,7 +101,8 @@ class IdempotentRequest:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
         if self.attempt is None or self._key is None:
             return False
-        if isinstance(error, PyocoError) and _is_answer(error):
+        # A rejection because of the present state is an answer, and stored; a missing resource is none.
+        if isinstance(error, NodeNotFound) or (isinstance(error, PyocoError) and error.kind is Kind.CONFLICT):
             self.response = response_for(self._request, error)
         elif error is not None:
             await self.attempt.abandon()
@@ -136,7 +137,6 @@ def of_value(value: Any) -> Digest:
 
 
 def of_form(parts: Iterable[FormPart]) -> Digest:
-    """The digest of a form."""
     return partial(asyncio.to_thread, form_digest, parts)
 
 
@@ -186,11 +186,6 @@ def _concrete_path(request: Request) -> str:
     path: str = request.scope["path"]
     query: bytes = request.scope["query_string"]
     return f"{path}?{query.decode('latin-1')}" if query else path
-
-
-def _is_answer(rejection: PyocoError) -> bool:
-    """A rejection because of the present state is an answer, and stored; a missing resource is none."""
-    return rejection.kind is Kind.CONFLICT or isinstance(rejection, NodeNotFound)
 
 
 def _stored(response: Response) -> Answer:

@@ -127,13 +127,7 @@ class Dialect:
 
 def _run_body(error: PyocoError, language: str, _status: int, _path: str) -> dict[str, Any]:
     message, hint = error.texts(language)
-    return {
-        "detail": error.detail,
-        "err_id": error.err_id,
-        "msg_id": error.msg_id,
-        "message": message,
-        "hint": hint,
-    }
+    return {"detail": error.detail, "err_id": error.err_id, "msg_id": error.msg_id, "message": message, "hint": hint}
 
 
 def _execution_body(error: PyocoError, language: str, _status: int, _path: str) -> dict[str, Any]:

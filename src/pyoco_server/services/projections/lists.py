@@ -68,7 +68,6 @@ class ListService:
     heavy: asyncio.Semaphore
 
     async def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        """The matching runs, as JSON."""
         await self.fresh()
         return [run.summary for run in self.index.rows(query)]
 
@@ -94,7 +93,6 @@ class ListService:
         return ItemPage(items=items, next_cursor=next_cursor)
 
     async def jobs(self, query: JobQuery) -> JobPage:
-        """The matching jobs, newest first."""
         await self.fresh()
         return self.index.jobs(query)
 

@@ -36,12 +36,10 @@ class LogEnd:
 
     @property
     def place(self) -> LogPosition:
-        """The position behind the last line."""
         return LogPosition(self.last.chunk.next_line, self.last.sequence) if self.last else START
 
     @property
     def size_bytes(self) -> int:
-        """The size of the log as plain text."""
         return self.last.chunk.next_byte if self.last else 0
 
 
@@ -80,12 +78,6 @@ class RunLogService:
     @property
     def _logs(self) -> LogStore:
         return self.executions.stores.run_logs
-
-    async def read(self, run_id: RunId, query: LogQuery, *, tenant_filter: str | None) -> LogPage:
-        """The lines of the run; `RunNotFound` for another tenant's run."""
-        end = await self.end(run_id, tenant_filter=tenant_filter)
-        page, _ = await self.page(run_id, query, end, tenant_filter=tenant_filter)
-        return page
 
     async def end(self, run_id: RunId, *, tenant_filter: str | None) -> LogEnd:
         """Where the log ends now; `RunNotFound` for another tenant's run."""

@@ -34,13 +34,11 @@ data: {"eventId":"0198….0","type":"EXECUTION_CREATED","occurredAt":"2026-01-01
 : alive
 """
 ANSWERS = shown(schemas.EventList, 404, 422, 503)
-ANSWERS[200] |= {
-    "description": (
-        "JSON, or with `Accept: text/event-stream` each event as it is stored, with its type as the event's name and "
-        "an `id` to resume from; comments are heartbeats, and the stream ends when the execution has."
-    ),
-    "content": {streams.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
-}
+ANSWERS[200] |= streams.described(
+    "JSON, or with `Accept: text/event-stream` each event as it is stored, with its type as the event's name and an "
+    "`id` to resume from; comments are heartbeats, and the stream ends when the execution has.",
+    EXAMPLE,
+)
 ANSWERS[204] = {"description": "The execution has ended and the caller has seen its end: do not connect again."}
 
 

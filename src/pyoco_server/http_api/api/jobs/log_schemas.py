@@ -23,9 +23,7 @@ class PlaceQuery(Strict):
     """A position in a log."""
 
     since_token: str | None = Field(
-        default=None,
-        alias="sinceToken",
-        description="A `nextToken` of this log. Absent: from the start.",
+        default=None, alias="sinceToken", description="A `nextToken` of this log. Absent: from the start."
     )
     tail: int | None = Field(default=None, ge=1, le=10_000, description="Begin with this many last lines instead.")
 
@@ -63,13 +61,8 @@ class LogsQuery(LinesQuery):
     )
 
     def asked(self, run_id: RunId) -> LogQuery:
-        """The query of the core."""
         return LogQuery(
-            place=self.place(run_id),
-            limit=self.limit,
-            tail=self.tail,
-            only=self.only,
-            wait_sec=self.wait_sec,
+            place=self.place(run_id), limit=self.limit, tail=self.tail, only=self.only, wait_sec=self.wait_sec
         )
 
 
@@ -103,7 +96,6 @@ class JobLogs(Open):
 
 
 def entry_out(numbered: NumberedLine) -> dict[str, Any]:
-    """A line as JSON."""
     line = numbered.line
     return {
         "timestamp": rfc3339(line.at),
@@ -130,11 +122,7 @@ HEADERS: list[dict[str, Any]] = [
     {"name": name, "in": "header", "required": False, **_text(description, example)}
     for name, description, example in (
         ("If-None-Match", "ETags of the caller's copies, or `*`: 304 when one of them matches.", '"gT3qf0Zb1kXw9s2L"'),
-        (
-            "Range",
-            "With text/plain and without a query: a range; several get the whole log.",
-            "bytes=-500",
-        ),
+        ("Range", "With text/plain and without a query: a range; several get the whole log.", "bytes=-500"),
         ("If-Range", "The ETag of the log whose range is wanted; any other gets the whole log.", '"gT3qf0Zb1kXw9s2L"'),
     )
 ]

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.snapshot import to_snapshot
-from pyoco_server.domain.ids import MAX_LABEL_CHARS, RunId, parse_run_id
+from pyoco_server.domain.ids import MAX_LABEL_CHARS, RunId, parse_label, parse_run_id
 from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery, decode_token
 from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS
 from pyoco_server.errors import InvalidListQuery, RunNotFound
@@ -29,7 +29,7 @@ from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.fields import Label, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
-from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
+from pyoco_server.http_api.protocol.request_parsing import caller_of, read, services_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import job_failures
 
@@ -52,10 +52,7 @@ class JobsQuery(Strict):
     """Filters, all of which apply."""
 
     tag: list[Label] | None = Field(
-        default=None,
-        max_length=8,
-        description="Repeated: a job has all of them.",
-        examples=["urgent"],
+        default=None, max_length=8, description="Repeated: a job has all of them.", examples=["urgent"]
     )
     status: schemas.JobStatus | None = Field(default=None, examples=["running"])
     limit: int = Field(default=50, ge=1, le=200)
@@ -136,9 +133,7 @@ async def list_jobs(lists: ListsDep, caller: CallerDep, asked: Annotated[JobsQue
 
 
 @router.get(
-    "/jobs/{id}",
-    responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)},
-    dependencies=[NO_QUERY],
+    "/jobs/{id}", responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)}, dependencies=[NO_QUERY]
 )
 @requires_scope(Scope.RUNS_READ)
 async def get_job(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
@@ -172,9 +167,7 @@ TagPath = Annotated[str, Path(description="The tag, percent-encoded; a slash in 
 
 
 @router.get(
-    "/jobs/{id}/tags",
-    responses={200: {"model": list[str]}, **job_failures(404, 422, 503)},
-    dependencies=[NO_QUERY],
+    "/jobs/{id}/tags", responses={200: {"model": list[str]}, **job_failures(404, 422, 503)}, dependencies=[NO_QUERY]
 )
 @requires_scope(Scope.RUNS_READ)
 async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
@@ -193,7 +186,7 @@ async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerD
 async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
     """Put a tag on a job, finished or not, and see all that it has then. Asking twice is asking once."""
     parsed, body = parse_run_id(job_id), await request.body()
-    label = translate.tag_request(body)
+    label = parse_label(read(schemas.TagRequest, body).tag)
 
     async with IdempotentRequest(request, of_json(body)) as once:
         if turn := once.attempt:

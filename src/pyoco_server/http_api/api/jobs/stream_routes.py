@@ -35,24 +35,12 @@ id: 3.87.end
 event: end
 data: {"status":"completed"}
 """
-# The schema of one event.
-EVENT = {
-    "type": "object",
-    "required": ["event", "id", "data"],
-    "properties": {
-        "event": {"enum": ["logEntry", "end"]},
-        "id": {"type": "string", "description": "A position in the log; `Last-Event-ID` resumes behind it."},
-        "data": {"type": "string", "contentMediaType": "application/json"},
-    },
-}
 ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": (
-            "Events `logEntry`, one per line, with an `id` to resume from; comments are heartbeats. When the job is "
-            "over and all its lines are sent, `end` has its status, and the stream closes."
-        ),
-        "content": {streams.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
-    },
+    200: streams.described(
+        "Events `logEntry`, one per line, with an `id` to resume from; comments are heartbeats. When the job is over "
+        "and all its lines are sent, `end` has its status, and the stream closes.",
+        EXAMPLE,
+    ),
     204: {"description": "The job is over and the caller has its end: a browser does not connect again."},
     **job_failures(404, 422, 503),
 }

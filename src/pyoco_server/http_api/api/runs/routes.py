@@ -76,7 +76,6 @@ async def submit_run(request: Request) -> Response:
 
 
 def parse_submit(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Run, tuple[str, ...]]:
-    """The request of a caller and its labels."""
     asked = read_with_params(schemas.RunSubmitRequest, body, config)
     run = request_of(
         caller,
