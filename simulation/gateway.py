@@ -165,14 +165,14 @@ class SeededGateway:
         return _response(request, await self._once(request, self._command(request)))
 
     async def _once(self, request: Request, work: Work, resource_id: str = "") -> Answered:
-        asked = Asked(
+        attempt = Asked(
             record_key=RecordKey(request.key),
             key=IdempotencyKey(request.key),
             endpoint=f"POST {request.name}",
             request_hash=request.name,
             context=CommandContext(actor=Actor(kind="user", id=request.worker_id), correlation_id=request.key),
         )
-        return await once(self.stores, asked, lambda: resource_id, work)
+        return await once(self.stores, attempt, lambda: resource_id, work)
 
     def _create(self, request: Request) -> Work:
         async def work(turn: IdempotentAttempt) -> Answer:

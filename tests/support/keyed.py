@@ -45,7 +45,7 @@ class Submits:
 
 
 async def ask(world: World, work: Work | None = None, request: Asked | None = None) -> Answered:
-    """Does the work once; by default submits a run."""
+    """Executes the work once; by default submits a run."""
     request = asked() if request is None else request
     return await once(world.stores, request, world.stores.ids.run_id, work or Submits(world.stores))
 
