@@ -40,7 +40,7 @@ from pyoco_server.services.executions.submit import SubmitService, may_queue_aga
 
 FindFlow = Callable[[str], Awaitable[AnnouncedFlow | None]]
 
-# A worker kills its runner at the end of the grace period; one that has not confirmed so long after it is gone.
+# A worker kills its runner at the end of the grace period; one that has not confirmed so long after it is lost.
 UNCONFIRMED_AFTER_GRACE_SEC = 10.0
 
 

@@ -1,6 +1,6 @@
 """Removes dead jobs from the queue: exhausted ones, and those of finished runs under a tag without workers.
 
-    exhausted     delivered as often as the broker allows, in vain; the broker reports it once
+    exhausted     delivered as often as the broker allows without an end; the broker reports it once
                   ──▶ the run ends FAILED with a dead letter, and the message is removed
     left over     of a finished run, under a tag that no worker serves (a worker would have acknowledged it)
                   ──▶ the message is removed

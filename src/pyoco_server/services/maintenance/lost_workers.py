@@ -154,7 +154,7 @@ class LostWorkerRescuer:
 
 
 class StrayRequeuer:
-    """Queues runs again whose job is gone for whatever reason. Exhausted jobs are left to `DeadJobSweeper`."""
+    """Queues runs again that have no job for any reason. Exhausted jobs are left to `DeadJobSweeper`."""
 
     def __init__(self, stores: Stores, index: RunIndex, config: NatsBackendConfig) -> None:
         self._stores = stores
