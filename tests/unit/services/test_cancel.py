@@ -11,8 +11,8 @@ from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import StopHow
 from pyoco_server.domain.ids import InstanceId, RunId
 from pyoco_server.errors import BrokerUnavailable, RunNotFound
+from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC, cancel, confirm_or_signal
 from pyoco_server.services.executions.command_handler import CommandResult
-from pyoco_server.services.executions.service import UNCONFIRMED_AFTER_GRACE_SEC, cancel, confirm_or_signal
 from support.world import HELLO, OURS, THEIRS, USER, World
 
 

@@ -15,7 +15,7 @@ from pyoco_server.domain.execution.state import NodeStatus, StopHow, WheelUsed
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.errors import RequestTooLarge
 from pyoco_server.logs import JsonLines
-from pyoco_server.services.executions.service import cancel
+from pyoco_server.services.executions.cancel import cancel
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, USER, World
 from unit.worker.conftest import QUICK, letters, running_worker

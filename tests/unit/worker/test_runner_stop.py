@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pyoco_server.domain.execution.state import NodeStatus, StopHow, TimeoutReceipt
 from pyoco_server.domain.ids import NodeId, RunId
-from pyoco_server.services.executions.service import cancel
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.attempt.runner_stop import timeout_failure
 from pyoco_server.worker.runner_process.protocol import EndKind
 from support.runners import began, declared, succeeded

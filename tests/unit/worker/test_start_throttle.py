@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from pyoco_server.domain.ids import RunId
-from pyoco_server.services.executions.service import cancel
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.attempt.context import SHORT_RUN_SEC, StartThrottle
 from support.runners import ScriptedRunner
 from support.workers import Working

@@ -25,8 +25,8 @@ from pyoco_server.domain.ids import RunId, is_run_id
 from pyoco_server.errors import DeadLetterFailed, ExecutionFailedError, PyocoError
 from pyoco_server.ports import RunIndex, StoredJob
 from pyoco_server.services.context import GATEWAY, Stores
+from pyoco_server.services.executions.cancel import holder_is_alive
 from pyoco_server.services.executions.command_handler import handle, read_execution
-from pyoco_server.services.executions.service import holder_is_alive
 from pyoco_server.services.executions.submit import first_commit
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.stores import DeadLetter
