@@ -6,7 +6,8 @@ import asyncio
 import base64
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pyoco_server.domain.graphs import StoredGraph, UnreadableGraph, decode, encode
 from pyoco_server.ports.broker import Entry, KeyValue, RevisionConflict

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
 WheelAction = Literal["upload", "delete"]
-ACTIONS: tuple[WheelAction, ...] = get_args(WheelAction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,18 +17,12 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
+import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
 from pyoco_server.domain.wheels.contents import check_contents
 from pyoco_server.domain.wheels.requirements import Candidate, LeftOut, Need, in_order_of_need
-from pyoco_server.domain.wheels.sync_state import (
-    NOTHING_INSTALLED,
-    InstalledSet,
-    Manifest,
-    manifest_from_plain,
-    manifest_to_plain,
-)
+from pyoco_server.domain.wheels.sync_state import NOTHING_INSTALLED, InstalledSet, Manifest
 from pyoco_server.domain.wheels.wheel import parse_wheel_name
 from pyoco_server.errors import InvalidRequest, WheelCorrupt, WheelNotFound
 from pyoco_server.ports import WheelStore
@@ -82,7 +76,7 @@ class SyncFolder:
     def manifest(self) -> Manifest:
         """What is installed; a damaged manifest counts as empty and is rewritten by the next sync."""
         try:
-            return manifest_from_plain(orjson.loads(self._manifest.read_bytes()))
+            return msgspec.json.decode(self._manifest.read_bytes(), type=Manifest)
         except FileNotFoundError:
             return NOTHING_INSTALLED
         except (OSError, ValueError) as error:
@@ -92,8 +86,7 @@ class SyncFolder:
             return NOTHING_INSTALLED
 
     def write(self, manifest: Manifest) -> None:
-        plain = manifest_to_plain(manifest)
-        write_atomically(self._manifest, orjson.dumps(plain, option=orjson.OPT_INDENT_2))
+        write_atomically(self._manifest, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
 class WheelFiles:
@@ -191,19 +184,19 @@ class WheelInstaller:
     # --- the folder ---------------------------------------------------------------------------------------------------
 
     def recorded(self, tags: tuple[str, ...]) -> InstalledSet | None:
-        return self._folder.manifest().sets.get(tags)
+        return self._folder.manifest().find(tags)
 
     def lease(self, installed: InstalledSet) -> EnvironmentLease | None:
         """A lease on the environment of that set, if it exists; what the manifest names is not collected."""
         environment = self._environments.find(installed.environment) if installed.environment else None
         return None if environment is None else self._environments.acquire(environment)
 
-    async def record(self, tags: tuple[str, ...], installed: InstalledSet) -> None:
+    async def record(self, installed: InstalledSet) -> None:
         """Updates the manifest if it differs, also after damage."""
-        if await asyncio.to_thread(self.recorded, tags) == installed:
+        if await asyncio.to_thread(self.recorded, installed.tags) == installed:
             return
         async with self._folder.locked(self._timeout_sec):
-            manifest = self._folder.manifest().with_set(tags, installed)
+            manifest = self._folder.manifest().with_set(installed)
             await asyncio.to_thread(self._folder.write, manifest)
 
     async def has_leftovers(self) -> bool:
