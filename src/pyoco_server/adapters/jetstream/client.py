@@ -85,9 +85,8 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         super().__init__()
         self._on_lost = on_lost
         self._listeners: dict[int, Listener] = {}
-        self._flush_is_due = False
-        self._flush_comes_later = False
-        self._batch_flush_due = False
+        # The delays of the flushes that are due.
+        self._flushes: set[float] = set()
         self._ps = LeanParser(self, self._listeners)
 
     async def listen(self, subject: str, listener: Listener) -> int:
@@ -106,41 +105,25 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
     def forget(self, sid: int) -> None:
         self._listeners.pop(sid, None)
 
-    def write(self, command: bytes) -> None:
-        """Send with everything written in this turn of the loop; the caller has checked that we are connected."""
+    def write(self, command: bytes, *, within_sec: float = 0.0) -> None:
+        """Send with everything written in this turn of the loop, or with the next command or after `within_sec`.
+
+        The caller has checked that we are connected.
+        """
         self._pending.append(command)
         self._pending_data_size += len(command)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._flush_now)
+        if 0.0 in self._flushes or within_sec in self._flushes:
+            return
+        self._flushes.add(within_sec)
+        loop = asyncio.get_running_loop()
+        if within_sec:
+            loop.call_later(within_sec, self._flush, within_sec)
+        else:
+            loop.call_soon(self._flush, within_sec)
 
-    def write_batched(self, command: bytes) -> None:
-        """Send with the requests of the next moment: for times of many concurrent requests."""
-        self._pending.append(command)
-        self._pending_data_size += len(command)
-        if not self._flush_is_due and not self._batch_flush_due:
-            self._batch_flush_due = True
-            asyncio.get_running_loop().call_later(BATCH_SEC, self._flush_batch)
-
-    def write_later(self, command: bytes) -> None:
-        """Send with the next command, or after `LATER_SEC`."""
-        self._pending.append(command)
-        self._pending_data_size += len(command)
-        if not self._flush_comes_later:
-            self._flush_comes_later = True
-            asyncio.get_running_loop().call_later(LATER_SEC, self._flush_late)
-
-    def _flush_batch(self) -> None:
-        self._batch_flush_due = False
-        self._flush_now()
-
-    def _flush_late(self) -> None:
-        self._flush_comes_later = False
-        self._flush_now()
-
-    def _flush_now(self) -> None:
+    def _flush(self, within_sec: float = 0.0) -> None:
         # Straight to the socket: nats-py's own flusher is a task woken through a queue; that costs more than the write.
-        self._flush_is_due = False
+        self._flushes.discard(within_sec)
         if self._pending and self.is_connected:
             pending = b"".join(self._pending)
             self.drop_unsent()

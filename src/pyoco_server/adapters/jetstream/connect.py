@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from nats.errors import Error as NatsError
 
-from pyoco_server.adapters.jetstream.client import NO_RESPONDERS, LeanClient, Listener, Message, Replies
+from pyoco_server.adapters.jetstream.client import BATCH_SEC, NO_RESPONDERS, LeanClient, Listener, Message, Replies
 from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, RequestRejected
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
@@ -203,22 +203,16 @@ class Connection:
             raise
         return sequence
 
-    async def publish(self, subject: str, payload: bytes = b"", *, reply: str = "") -> None:
-        """Send without a reply; raises when it cannot be sent now."""
+    async def publish(self, subject: str, payload: bytes = b"", *, reply: str = "", within_sec: float = 0.0) -> None:
+        """Send without a reply, now or together with later commands; raises when disconnected."""
         if not self._client.is_connected:
             await self.ready()
-        self._client.write(_command(subject, reply.encode(), b"", payload))
+        self._client.write(_command(subject, reply.encode(), b"", payload), within_sec=within_sec)
 
     def send(self, subject: str, payload: bytes = b"") -> None:
         """Send now or not at all: best effort."""
         if self._client.is_connected:
             self._client.write(_command(subject, b"", b"", payload))
-
-    async def publish_later(self, subject: str, payload: bytes) -> None:
-        """Send without a reply, within milliseconds; raises when disconnected."""
-        if not self._client.is_connected:
-            await self.ready()
-        self._client.write_later(_command(subject, b"", b"", payload))
 
     async def subscribe(self, subject: str, listener: Listener) -> Subscription:
         """Call the listener for every message, across reconnects."""
@@ -241,8 +235,8 @@ class Connection:
         if self._replies.in_doubt and timeout_sec == REQUEST_SEC:
             timeout_sec = DOUBT_SEC
         reply, future = self._replies.expect(timeout_sec=timeout_sec, many=many, strict=strict)
-        write = self._client.write_batched if self._replies.waiting > BATCH_ABOVE else self._client.write
-        write(_command(subject, reply, headers, payload))
+        within_sec = BATCH_SEC if self._replies.waiting > BATCH_ABOVE else 0.0
+        self._client.write(_command(subject, reply, headers, payload), within_sec=within_sec)
         return await future
 
     async def _connect(self, name: str) -> None:
@@ -316,12 +310,6 @@ def _parsed(message: Message) -> dict[str, Any]:
 
 def _command(subject: str, reply: bytes, headers: bytes, payload: bytes) -> bytes:
     if headers:
-        return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (
-            subject.encode(),
-            reply,
-            len(headers),
-            len(headers) + len(payload),
-            headers,
-            payload,
-        )
+        sizes = b"%d %d" % (len(headers), len(headers) + len(payload))
+        return b"HPUB %b %b %b\r\n%b%b\r\n" % (subject.encode(), reply, sizes, headers, payload)
     return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply, len(payload), payload)
