@@ -212,7 +212,10 @@ class TokenVerifier:
         """The caller that the token identifies, or `InvalidToken`."""
         if len(token) > MAX_TOKEN_CHARS:
             raise InvalidToken(f"the token has more than {MAX_TOKEN_CHARS} characters", reason="too long")
-        self._forget_others()
+        self._keys.refresh()
+        if self._keys.version != self._version:
+            self._version = self._keys.version
+            self._remembered.clear()
         now = self._clock.now()
         known = self._remembered.get(token)
         if known is not None and now < known.until:
@@ -223,13 +226,6 @@ class TokenVerifier:
         if len(self._remembered) > self._most:
             self._remembered.popitem(last=False)
         return admitted.caller
-
-    def _forget_others(self) -> None:
-        """Drop cached tokens when the keys have changed."""
-        self._keys.refresh()
-        if self._keys.version != self._version:
-            self._version = self._keys.version
-            self._remembered.clear()
 
     def _claims(self, token: str) -> dict[str, Any]:
         try:

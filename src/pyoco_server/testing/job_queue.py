@@ -127,15 +127,15 @@ class MemoryJobQueue:
         if job.sequence in queue.stored:
             queue.forget(queue.stored[job.sequence])
 
-    async def on_given_up(self, heard: Callable[[], None]) -> None:
-        self._listeners.append(heard)
+    async def on_given_up(self, notify: Callable[[], None]) -> None:
+        self._listeners.append(notify)
 
     def _tag(self, tag: str) -> _Tag:
         return self._tags.setdefault(tag, _Tag(self._max_deliver, self._notify_given_up))
 
     def _notify_given_up(self) -> None:
-        for heard in self._listeners:
-            heard()
+        for notify in self._listeners:
+            notify()
 
 
 class MemoryDelivery:

@@ -250,7 +250,7 @@ class Replies:
         self._sweeping = False
         # The last expected reply did not come, and nothing else has come since: the server may hang.
         self.in_doubt = False
-        self._heard_at = loop.time()
+        self._received_at = loop.time()
 
     @property
     def waiting(self) -> int:
@@ -272,16 +272,16 @@ class Replies:
             self._loop.call_later(SWEEP_SEC, self._sweep)
         return self._prefix + token, future
 
-    def heard(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         self.in_doubt = False
-        self._heard_at = self._loop.time()
+        self._received_at = self._loop.time()
         token = message.subject[self._skip :]
         waiter = self._waiting.get(token)
         if waiter is None:
             return  # too late
         waiter.parts.append(message)
         if waiter.many and not message.status:
-            waiter.deadline = waiter.last_call = self._heard_at + waiter.timeout_sec
+            waiter.deadline = waiter.last_call = self._received_at + waiter.timeout_sec
             return
         del self._waiting[token]
         if not waiter.future.done():
@@ -297,7 +297,7 @@ class Replies:
     def _sweep(self) -> None:
         # One coarse timer for all requests: a timer each costs more than its request.
         now = self._loop.time()
-        quiet = now - self._heard_at > QUIET_SEC
+        quiet = now - self._received_at > QUIET_SEC
         for token, waiter in list(self._waiting.items()):
             if waiter.future.done():
                 del self._waiting[token]

@@ -265,7 +265,7 @@ class Connection:
             pending_size=0,
             **options,
         )
-        await self._client.listen(f"{self._inbox}.r.*", self._replies.heard)
+        await self._client.listen(f"{self._inbox}.r.*", self._replies.receive)
 
     def _lost(self) -> None:
         self._lost_at = asyncio.get_running_loop().time()

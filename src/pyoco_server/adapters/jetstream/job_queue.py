@@ -108,8 +108,8 @@ class JetStreamJobQueue:
             if rejected.err_code not in failures.MESSAGE_GONE:
                 raise
 
-    async def on_given_up(self, heard: Callable[[], None]) -> None:
-        await self._connection.subscribe(subjects.max_deliveries_advisory(self._config.work_stream), lambda _: heard())
+    async def on_given_up(self, notify: Callable[[], None]) -> None:
+        await self._connection.subscribe(subjects.max_deliveries_advisory(self._config.work_stream), lambda _: notify())
 
 
 def _given_up_through(consumer: dict[str, Any]) -> int:

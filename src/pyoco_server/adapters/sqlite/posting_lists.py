@@ -22,7 +22,7 @@ from pyoco_server.domain.queries.query import labels_of, terms_of
 BLOCK_BITS = 12
 _BITMAP_BYTES = (1 << BLOCK_BITS) // 8
 _LAST = (1 << BLOCK_BITS) - 1
-# Up to here a block is a sorted array of 16-bit numbers, beyond it is a bitmap; the length tells them apart.
+# Up to here a block is a sorted array of 16-bit numbers, beyond it is a bitmap; they differ in length.
 MAX_ARRAY = 64
 
 _COUNT = "UPDATE posting_lists SET runs = runs + ? WHERE list = ?"

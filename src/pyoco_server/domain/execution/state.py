@@ -36,8 +36,6 @@ class Work(Enum):
 
 
 class Status(Enum):
-    """The status of an execution."""
-
     ACTIVE = "ACTIVE"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -52,8 +50,6 @@ class Status(Enum):
 
 
 class NodeStatus(Enum):
-    """The status of a node."""
-
     IDLE = "IDLE"
     READY = "READY"
     RUNNING = "RUNNING"
@@ -83,8 +79,6 @@ class StopHow(Enum):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The cause of a failure."""
-
     code: str
     message: str
     traceback: str | None = None

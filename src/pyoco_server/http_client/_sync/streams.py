@@ -42,7 +42,7 @@ from pyoco_server.http_client.requests import (
     run_path,
 )
 from pyoco_server.http_client.retrying import Retry
-from pyoco_server.http_client.sse import EventTooLong, ServerEvent, SseParser
+from pyoco_server.http_client.sse import ServerEvent, SseParser
 
 # A gateway sends something far more often; a stream that is silent for so long is dead, whatever TCP reports.
 SILENCE_SEC = 45.0
@@ -126,7 +126,7 @@ class EventStream(ABC):
         self._retry.progress()  # any byte counts, comments too: a quiet run has no events for long
         try:
             items = [self._item(event) for event in parser.feed(chunk)]
-        except (EventTooLong, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise answers.unexpected(response, f", but {error}") from error
         position = parser.last_event_id  # also that of the stream's opening, before the first event
         if position.isascii() and position.isprintable():  # anything else cannot be sent back in a header

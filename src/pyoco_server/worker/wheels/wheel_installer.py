@@ -43,10 +43,6 @@ UNFINISHED = ".part"
 logger = logging.getLogger(__name__)
 
 
-class FolderBusy(OSError):
-    """the sync folder is in use"""
-
-
 class SyncFolder:
     def __init__(self, folder: Path) -> None:
         self.path = folder
@@ -56,7 +52,7 @@ class SyncFolder:
 
     @contextlib.asynccontextmanager
     async def locked(self, patience_sec: float) -> AsyncIterator[None]:
-        """Holds the lock of the folder within the block; `FolderBusy` if another worker holds it for too long.
+        """Holds the lock of the folder within the block; `OSError` if another worker holds it for too long.
 
         The kernel releases the lock of a worker that was killed.
         """
@@ -68,7 +64,7 @@ class SyncFolder:
                     while not try_lock(descriptor):  # noqa: ASYNC110 - there is no notification for a file lock
                         await asyncio.sleep(POLL_SEC)
             except TimeoutError:
-                raise FolderBusy("another worker has held the sync folder for too long") from None
+                raise OSError("another worker has held the sync folder for too long") from None
             yield
         finally:
             os.close(descriptor)
@@ -114,10 +110,14 @@ class WheelFiles:
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(f"{file.name}.{os.getpid()}{UNFINISHED}")
         try:
-            received = await self._download(candidate, temporary)
-            if received != candidate.sha256_hex:
+            digest = hashlib.sha256()
+            with temporary.open("wb") as target:
+                async for piece in self._store.read(candidate.wheel):
+                    digest.update(piece)
+                    await asyncio.to_thread(target.write, piece)
+            if digest.hexdigest() != candidate.sha256_hex:
                 raise WheelCorrupt(
-                    f"{candidate.name} has sha256 {received}, and the registry says {candidate.sha256_hex}",
+                    f"{candidate.name} has sha256 {digest.hexdigest()}, and the registry says {candidate.sha256_hex}",
                     wheel_name=candidate.name,
                 )
             temporary.replace(file)
@@ -132,14 +132,6 @@ class WheelFiles:
             else:
                 for unfinished in folder.glob(f"*{UNFINISHED}"):  # left by a worker that was killed
                     unfinished.unlink(missing_ok=True)
-
-    async def _download(self, candidate: Candidate, file: Path) -> str:
-        digest = hashlib.sha256()
-        with file.open("wb") as target:
-            async for piece in self._store.read(candidate.wheel):
-                digest.update(piece)
-                await asyncio.to_thread(target.write, piece)
-        return digest.hexdigest()
 
 
 class WheelInstaller:
