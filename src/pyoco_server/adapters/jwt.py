@@ -183,7 +183,6 @@ def _usable(key: object) -> TokenKey | None:
 
 
 def rules_of(config: NatsBackendConfig) -> TokenRules:
-    """The rules for tokens from the settings."""
     return TokenRules(
         issuer=config.jwt_issuer,
         audience=config.jwt_audience,
@@ -205,7 +204,6 @@ class TokenVerifier:
         self._version = keys.version
 
     def __len__(self) -> int:
-        """How many tokens are cached."""
         return len(self._remembered)
 
     def caller_of(self, token: str) -> Caller:

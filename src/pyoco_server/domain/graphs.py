@@ -21,8 +21,6 @@ _YEAR_10000 = 253_402_300_800
 
 
 class DocumentNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A node with its title."""
-
     id: NodeId
     type: str
     title: str | None = None

@@ -99,8 +99,6 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class LogMessage(NamedTuple):
-    """One message of a log and its sequence."""
-
     key: str
     sequence: int
     data: bytes

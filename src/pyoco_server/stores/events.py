@@ -21,8 +21,6 @@ class CommitHeard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventLog:
-    """Commits by run id."""
-
     def __init__(self, log: SubjectLog) -> None:
         self._log = log
 

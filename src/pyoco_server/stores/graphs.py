@@ -39,7 +39,6 @@ class GraphStore:
         return None if isinstance(stored, RevisionConflict) else replace(graph, revision=stored.version)
 
     async def all(self, tenant_id: str | None) -> Sequence[StoredGraph]:
-        """Every graph of the tenant, by id."""
         found = await self._bucket.all(prefix=f"{_tenant_token(tenant_id)}.")
         # Decoding the largest graph takes tens of milliseconds, and a list of them would block the event loop.
         return await asyncio.to_thread(_by_id, found)

@@ -19,15 +19,11 @@ MAX_READS_IN_FLIGHT = 8
 
 
 class StoredChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk of a run's log and its sequence."""
-
     sequence: int
     chunk: LogChunk
 
 
 class LogStore:
-    """Chunks by run id."""
-
     def __init__(self, log: SubjectLog) -> None:
         self._log = log
         self._reads = asyncio.Semaphore(MAX_READS_IN_FLIGHT)

@@ -126,7 +126,6 @@ class MemorySubjectLog:
 
     @property
     def listened_to(self) -> set[str]:
-        """The keys that have listeners."""
         return {key for key, listeners in self._listeners.items() if listeners}
 
     async def append(

@@ -145,7 +145,12 @@ class EmbeddedNats:
                 return
             if clock() - since > STEADY_AFTER_SEC:
                 delay_sec = FIRST_RESTART_DELAY_SEC
-            facts = {"reason": cause, "nats_pid": self.pid, "nats_output": self._complaints(), "delay_sec": delay_sec}
+            facts = {
+                "reason": cause,
+                "nats_pid": self.pid,
+                "nats_output": self.folder.complaints(self._log_start),
+                "delay_sec": delay_sec,
+            }
             logger.warning("nats-server is down, restarting it", extra=facts)
             await self._kill()
             await asyncio.sleep(delay_sec)
@@ -199,10 +204,12 @@ class EmbeddedNats:
             async with asyncio.timeout(START_TIMEOUT_SEC):
                 while not (self._read_ports(process.pid) and await self._answers(*JETSTREAM_INFO)):
                     if process.returncode is not None:
-                        raise InvalidUsage(f"nats-server did not start: {self._complaints()}")
+                        raise InvalidUsage(f"nats-server did not start: {self.folder.complaints(self._log_start)}")
                     await asyncio.sleep(START_POLL_SEC)
         except TimeoutError as error:
-            raise BrokerUnavailable(f"nats-server does not answer: {self._complaints()}") from error
+            raise BrokerUnavailable(
+                f"nats-server does not answer: {self.folder.complaints(self._log_start)}"
+            ) from error
 
     def _read_ports(self, pid: int) -> bool:
         for file in self.folder.path.glob(f"*_{pid}.ports"):
@@ -259,9 +266,6 @@ class EmbeddedNats:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-
-    def _complaints(self) -> str:
-        return self.folder.complaints(self._log_start)
 
     @property
     def _dial_host(self) -> str:

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from pyoco_server.adapters.jetstream import subjects
-from pyoco_server.adapters.jetstream.client import Message
-from pyoco_server.adapters.jetstream.connect import Connection, Subscription
+from pyoco_server.adapters.jetstream.client import Message, Subscription
+from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.pull import delivery_info, stored_at
 from pyoco_server.adapters.jetstream.reads import (
     Followed,

@@ -60,7 +60,6 @@ class Message(NamedTuple):
 
     @property
     def status_text(self) -> str:
-        """The description of the status."""
         return self.headers[13 : self.headers.find(b"\r\n")].decode("utf-8", "replace")
 
     def header(self, name: str) -> str | None:
@@ -89,21 +88,11 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         self._flushes: set[float] = set()
         self._ps = LeanParser(self, self._listeners)
 
-    async def listen(self, subject: str, listener: Listener) -> int:
-        """Subscribe, now and after each reconnect; returns the subscription's id."""
-        subscription = await self.subscribe(subject)
-        sid: int = subscription._id
+    async def listen(self, subject: str, listener: Listener) -> Subscription:
+        """Subscribe, now and after each reconnect."""
+        sid: int = (await self.subscribe(subject))._id
         self._listeners[sid] = listener
-        return sid
-
-    def stop_sending(self, sid: int) -> None:
-        """Unsubscribe, but still deliver messages that are in flight."""
-        self._remove_sub(sid)
-        if self.is_connected:
-            self.write(b"UNSUB %d\r\n" % sid)
-
-    def forget(self, sid: int) -> None:
-        self._listeners.pop(sid, None)
+        return Subscription(self, sid)
 
     def write(self, command: bytes, *, within_sec: float = 0.0) -> None:
         """Send with everything written in this turn of the loop, or with the next command or after `within_sec`.
@@ -162,6 +151,23 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
             self.drop_unsent()
             self._on_lost()
         await super()._process_op_err(e)
+
+
+class Subscription:
+    def __init__(self, client: LeanClient, sid: int) -> None:
+        self._client = client
+        self._sid = sid
+
+    def stop_sending(self) -> None:
+        """Unsubscribe; messages in flight are still delivered."""
+        self._client._remove_sub(self._sid)
+        if self._client.is_connected:
+            self._client.write(b"UNSUB %d\r\n" % self._sid)
+
+    def close(self) -> None:
+        """Unsubscribe and drop messages in flight."""
+        self.stop_sending()
+        self._client._listeners.pop(self._sid, None)
 
 
 class LeanParser:
@@ -254,7 +260,6 @@ class Replies:
 
     @property
     def waiting(self) -> int:
-        """How many requests are in flight."""
         return len(self._waiting)
 
     def expect(
@@ -288,7 +293,6 @@ class Replies:
             waiter.future.set_result(waiter.parts)
 
     def fail_all(self, detail: str) -> None:
-        """Fail all requests of a lost connection."""
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting.values():
             if not waiter.future.done():

@@ -15,7 +15,15 @@ from typing import Any
 import orjson
 from nats.errors import Error as NatsError
 
-from pyoco_server.adapters.jetstream.client import BATCH_SEC, NO_RESPONDERS, LeanClient, Listener, Message, Replies
+from pyoco_server.adapters.jetstream.client import (
+    BATCH_SEC,
+    NO_RESPONDERS,
+    LeanClient,
+    Listener,
+    Message,
+    Replies,
+    Subscription,
+)
 from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, RequestRejected
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
@@ -37,23 +45,6 @@ RETRY_SEC = 0.1
 # A peer that died without closing is given up after two unanswered pings: within three seconds.
 PING_SEC = 1.0
 MAX_PINGS = 2
-
-
-class Subscription:
-    """An open subscription."""
-
-    def __init__(self, client: LeanClient, sid: int) -> None:
-        self._client = client
-        self._sid = sid
-
-    def stop_sending(self) -> None:
-        """Unsubscribe; messages in flight are still delivered."""
-        self._client.stop_sending(self._sid)
-
-    def close(self) -> None:
-        """Unsubscribe and drop messages in flight."""
-        self._client.stop_sending(self._sid)
-        self._client.forget(self._sid)
 
 
 class Connection:
@@ -217,10 +208,9 @@ class Connection:
     async def subscribe(self, subject: str, listener: Listener) -> Subscription:
         """Call the listener for every message, across reconnects."""
         await self.ready()
-        return Subscription(self._client, await self._client.listen(subject, listener))
+        return await self._client.listen(subject, listener)
 
     def new_inbox(self) -> str:
-        """A unique subject of this connection."""
         self._inboxes += 1
         return f"{self._inbox}.{self._inboxes}"
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import orjson
 
 from pyoco_server.adapters.jetstream import subjects
-from pyoco_server.adapters.jetstream.client import Message
-from pyoco_server.adapters.jetstream.connect import Connection, Subscription
+from pyoco_server.adapters.jetstream.client import Message, Subscription
+from pyoco_server.adapters.jetstream.connect import Connection
 
 HEARTBEAT_SEC = 0.5
 SILENCE_SEC = 2.5 * HEARTBEAT_SEC
@@ -109,11 +109,9 @@ class Pull:
 
     @property
     def idle(self) -> bool:
-        """Nothing is received, and nothing is requested."""
         return not self._buffer and self._asked == 0
 
     def waiting(self) -> list[Message]:
-        """Received messages that were not taken."""
         return list(self._buffer)
 
     def stop(self) -> None:

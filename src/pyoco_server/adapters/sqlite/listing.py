@@ -51,15 +51,11 @@ _ABOVE_ALL_IDS = "\U0010ffff"
 
 
 class Partition(NamedTuple):
-    """A partition and how many runs it has."""
-
     partition: int
     runs: int
 
 
 class Order(NamedTuple):
-    """The columns that a list is ordered by, and the order itself."""
-
     columns: str
     by: str
 

@@ -181,7 +181,6 @@ def _decode(stored: bytes) -> int:
 
 
 def _bits(members: int) -> Iterator[int]:
-    """The numbers of the bits that are set, ascending."""
     while members:
         lowest = members & -members
         yield lowest.bit_length() - 1

@@ -35,7 +35,6 @@ class UnreadableCommit(ValueError):
 
 
 def encode(execution_id: RunId, commit: Commit) -> bytes:
-    """The stored form of a commit."""
     head = {"schemaVersion": SCHEMA_VERSION, "executionId": execution_id}
     envelope: Envelope = head | msgspec.to_builtins(commit, enc_hook=graph_to_wire)
     envelope["events"] = [
@@ -68,7 +67,6 @@ def event_id(commit_id: CommitId, place: int) -> str:
 
 
 def payload_of(event: Event) -> dict[str, Any]:
-    """The stored payload of an event."""
     payload: dict[str, Any] = msgspec.to_builtins(event, enc_hook=graph_to_wire)
     del payload["type"]
     return payload

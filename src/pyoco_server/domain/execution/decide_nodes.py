@@ -252,7 +252,6 @@ def stop_node(execution: Execution, command: StopNode) -> Verdict:
 
 
 def max_attempts(execution: Execution, node: Node) -> int:
-    """How many attempts the node may have."""
     defined = execution.graph.node(node.node_id) if execution.graph else None
     return MAX_NODE_ATTEMPTS if defined is None or defined.max_attempts is None else defined.max_attempts
 

@@ -79,6 +79,8 @@ class StopHow(Enum):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """The cause of a failure."""
+
     code: str
     message: str
     traceback: str | None = None
@@ -221,10 +223,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def empty_execution(execution_id: RunId) -> Execution:
-    """The execution before its first event."""
     return Execution(execution_id=execution_id)
 
 
 def stronger(one: Status, other: Status) -> Status:
-    """The status of the higher rank."""
     return one if one.rank >= other.rank else other

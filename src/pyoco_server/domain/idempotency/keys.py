@@ -139,7 +139,6 @@ class FormPart(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, content: bytes, file_name: str | None = None) -> FormPart:
-        """A part from its content."""
         return cls(name=name, sha256=sha256(content).digest(), file_name=file_name)
 
 
@@ -172,7 +171,6 @@ _KEY = re.compile(KEY_PATTERN)
 
 
 def parse_key(text: str) -> IdempotencyKey:
-    """A valid idempotency key."""
     if not _KEY.fullmatch(text):
         raise InvalidRequest(
             f"an idempotency key has 1 to {MAX_KEY_CHARS} printable ASCII characters and no spaces at its ends"

@@ -61,8 +61,6 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedTag:
-    """A tag that is served now."""
-
     tag: str
     workers: int
     slots: int

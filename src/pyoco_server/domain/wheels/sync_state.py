@@ -20,8 +20,6 @@ LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelSyncState:
-    """One installed wheel."""
-
     wheel_name: str
     package_name: str
     package_version: str

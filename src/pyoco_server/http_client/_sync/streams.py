@@ -32,15 +32,7 @@ from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.models.executions import EXECUTION_ENDS, ExecutionEvent
 from pyoco_server.http_client.models.jobs import JOB_ENDS, Job, JobLogEntry, JobStatus
 from pyoco_server.http_client.models.runs import TERMINAL, RunSnapshot, RunWatchEvent
-from pyoco_server.http_client.requests import (
-    Request,
-    Strings,
-    execution_path,
-    get,
-    get_stream,
-    job_path,
-    run_path,
-)
+from pyoco_server.http_client.requests import Request, Strings, execution_path, get, get_stream, job_path, run_path
 from pyoco_server.http_client.retrying import Retry
 from pyoco_server.http_client.sse import ServerEvent, SseParser
 

@@ -81,7 +81,8 @@ class SyncFolder:
             )
             return NOTHING_INSTALLED
 
-    def write(self, manifest: Manifest) -> None:
+    def record(self, installed: InstalledSet) -> None:
+        manifest = self.manifest().with_set(installed)
         write_atomically(self._manifest, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
@@ -188,8 +189,7 @@ class WheelInstaller:
         if await asyncio.to_thread(self.recorded, installed.tags) == installed:
             return
         async with self._folder.locked(self._timeout_sec):
-            manifest = self._folder.manifest().with_set(installed)
-            await asyncio.to_thread(self._folder.write, manifest)
+            await asyncio.to_thread(self._folder.record, installed)
 
     async def has_leftovers(self) -> bool:
         """Whether an environment became unused since the last collection: its last run may have ended later."""
