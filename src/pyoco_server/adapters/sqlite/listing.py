@@ -20,10 +20,8 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-import orjson
-
 from pyoco_server.adapters.sqlite.posting_lists import Matches, bounds, matching
-from pyoco_server.adapters.sqlite.statements import Condition, all_of, equal, merged, numbers
+from pyoco_server.adapters.sqlite.statements import Condition, all_of, equal, json_array, merged
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, order_of, run_id_of
 from pyoco_server.domain.queries.query import Listed, RunQuery, terms_of
 
@@ -177,7 +175,7 @@ def fetched(
         f"SELECT {order.columns}, number FROM json_each(?) AS wanted CROSS JOIN runs ON number = wanted.value"
         f" WHERE {_IN_PARTITIONS}{where} ORDER BY {order.by} LIMIT ?"
     )
-    return reader.execute(sql, (numbers(matches.numbers()), _numbers(allowed), *params, limit)).fetchall()
+    return reader.execute(sql, (json_array(matches.numbers()), _numbers(allowed), *params, limit)).fetchall()
 
 
 def changes(
@@ -204,7 +202,7 @@ def _partitions(reader: sqlite3.Connection, query: RunQuery) -> list[Partition]:
     values = {
         "archived": query.archived,
         "status": query.status,
-        "statuses": orjson.dumps(query.statuses).decode() if query.statuses else None,
+        "statuses": json_array(query.statuses) if query.statuses else None,
         "tenant_id": query.tenant_id,
     }
     return [Partition(*row) for row in reader.execute(PARTITIONS, values)]
@@ -215,7 +213,7 @@ def _kept(ordered: Iterable[Any], matches: Matches | None) -> Iterable[Any]:
 
 
 def _listed(reader: sqlite3.Connection, found: Sequence[int]) -> list[Listed]:
-    return [Listed(*row) for row in reader.execute(LISTED, (numbers(found),))]
+    return [Listed(*row) for row in reader.execute(LISTED, (json_array(found),))]
 
 
 def _not_before(query: RunQuery, newest_update: float) -> RunQuery:
@@ -237,4 +235,4 @@ def _below_key(key: bytes) -> Condition:
 
 
 def _numbers(allowed: Sequence[Partition]) -> str:
-    return numbers([each.partition for each in allowed])
+    return json_array([each.partition for each in allowed])

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from pyoco_server.adapters.sqlite.statements import KeyIds, all_of, equal, numbers
+from pyoco_server.adapters.sqlite.statements import KeyIds, all_of, equal, json_array
 from pyoco_server.domain.queries.jobs import LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import labels_of, terms_of
 
@@ -137,7 +137,7 @@ def matching(
 
 def bounds(reader: sqlite3.Connection, matches: Matches) -> tuple[float, bytes]:
     """No run of these blocks has a later update or a greater key."""
-    newest_update, newest_key = reader.execute(_BOUNDS, (numbers(list(matches)),)).fetchone()
+    newest_update, newest_key = reader.execute(_BOUNDS, (json_array(list(matches)),)).fetchone()
     return newest_update, newest_key
 
 

@@ -41,8 +41,8 @@ def merged(
         yield reader.execute(sql, (*(value for row in some for value in row), -1 if limit is None else limit))
 
 
-def numbers(values: Sequence[int]) -> str:
-    """For `json_each`: one value and one text of SQL, however many numbers there are."""
+def json_array(values: Sequence[int] | Sequence[str]) -> str:
+    """For `json_each`: one value and one text of SQL, however many there are."""
     return orjson.dumps(values).decode()
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from pyoco_server.adapters.sqlite.statements import Condition, KeyIds, all_of, equal, merged, numbers
+from pyoco_server.adapters.sqlite.statements import Condition, KeyIds, all_of, equal, json_array, merged
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.rows import RunRow
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
@@ -156,4 +156,4 @@ def _waits_of_run(
 
 
 def _numbers(queues: Sequence[Queue]) -> str:
-    return numbers([queue for queue, _ in queues])
+    return json_array([queue for queue, _ in queues])

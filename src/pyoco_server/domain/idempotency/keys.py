@@ -61,15 +61,11 @@ def _is_plain(value: Any) -> bool:
             return False
         below: list[Any] = []
         if dict in kinds:
-            below.extend(_flatten(item.values() for item in level if type(item) is dict))
+            below.extend(chain.from_iterable(item.values() for item in level if type(item) is dict))
         if list in kinds:
-            below.extend(_flatten(item for item in level if type(item) is list))
+            below.extend(chain.from_iterable(item for item in level if type(item) is list))
         level = below
     return True
-
-
-def _flatten(containers: Iterable[Iterable[Any]]) -> Iterable[Any]:
-    return chain.from_iterable(containers)
 
 
 def _normal(value: Any) -> Any:
@@ -183,5 +179,4 @@ def record_key(*, tenant_id: str | None, method: str, path: str, key: Idempotenc
 
     Idempotency keys are scoped to tenant, method and path.
     """
-    fields = (tenant_id or "", method, path, key)
-    return RecordKey(sha256(prefixed(*(field.encode("utf-8", "surrogatepass") for field in fields))).hexdigest())
+    return RecordKey(sha256(prefixed(*map(_bytes, (tenant_id or "", method, path, key)))).hexdigest())
