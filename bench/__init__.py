@@ -1,1 +1,1 @@
-"""Measures this product beside pyoco-server 0.5.1 and beside the limits of the machine; it judges only the budgets."""
+"""Measures this product, pyoco-server 0.5.1 and the limits of the machine; it checks only the budgets."""

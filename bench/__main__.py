@@ -21,7 +21,9 @@ ALL_PARTS = ("limits", *PARTS)
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="This product beside pyoco-server 0.5.1.")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description="Compares this product with pyoco-server 0.5.1."
+    )
     parser.add_argument("--rounds", type=int, help="rounds to take the median of (default 3; quick: 1)")
     parser.add_argument("--quick", action="store_true", help="a short pass of about a minute")
     parser.add_argument("--parts", default=",".join(ALL_PARTS), help="comma-separated, of: %(default)s")

@@ -1,4 +1,4 @@
-"""What access control costs: a gateway with it beside one without, in alternating bursts; it judges nothing."""
+"""The cost of access control: gateways with and without it, in alternating bursts."""
 
 import asyncio
 import time
@@ -18,13 +18,13 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import USUAL_SCOPES, scope_names
 
 CONNECTIONS = 64
-# Short bursts in turn: whatever else the machine does meets both sides alike.
+# Short alternating bursts: other load of the machine affects both sides alike.
 BURST_SEC = 1.0
 ISSUER, AUDIENCE, TENANT = "https://bench.example", "bench", "bench"
 
 
 class Guarded(Ours):
-    """This product with both ways to show who one is."""
+    """This product with both kinds of credentials."""
 
     def __init__(self) -> None:
         super().__init__()

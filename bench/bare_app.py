@@ -1,4 +1,4 @@
-"""The limit of the framework: the same body, the same kind of answer, and nothing in between; no broker."""
+"""The limit of the framework: the same requests and responses without any work or broker."""
 
 from fastapi import FastAPI, Request, Response
 

@@ -1,4 +1,4 @@
-"""A minimal HTTP/1.1 client that can time an answer: one blocking keep-alive connection; no TLS, no chunks."""
+"""A minimal HTTP/1.1 client for timing: one blocking keep-alive connection; no TLS, no chunks."""
 
 import json
 import socket

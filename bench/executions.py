@@ -1,4 +1,4 @@
-"""The executions dialect: commands, claims and a wide graph, each beside a limit or itself; it returns figures only."""
+"""Measures `/executions`: commands, claims and a wide graph, each compared with a limit or itself."""
 
 import asyncio
 import time
@@ -31,13 +31,13 @@ from pyoco_server.adapters.embedded_nats.server import Sync
 from support.broker import Broker
 
 PATIENCE_SEC = 120.0
-# About what a record, an event and a finished record are in bytes.
+# Approximate size of a record, an event and a finished record.
 RECORD, EVENT, FINISHED_RECORD = b"x" * 420, b"x" * 560, b"x" * 860
 RAW_STREAM, RAW_BUCKET = "RAW_EVENTS", "raw_records"
 CLAIMERS = 16
 SMALL, CHAIN, FORK, SINGLE = "bench-small", "bench-chain", "bench-fork", "bench-single"
 SMALL_NODES = 10
-# Long enough for a claim that was sent to stand in line.
+# Long enough for a sent claim to be queued.
 IN_LINE_SEC = 0.03
 KEYED_CONNECTIONS = 64
 BURST_SEC = 1.0
@@ -89,14 +89,14 @@ async def _raw(url: str, connections: Sequence[int], count: int) -> dict[int, fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """How long a claim took: `waiting_ms` from the success that made the node ready, `ready_ms` of one lying there."""
+    """Duration of a claim: `waiting_ms` since the success that made the node ready, `ready_ms` for a ready node."""
 
     waiting_ms: list[float]
     ready_ms: list[float]
 
 
 def claim_latency(stack: Stack, count: int) -> Claims:
-    """One claimer in a long poll while another ends the node before; then the same claims without any waiting."""
+    """A claim in a long poll while another client ends the previous node; then the same claims without waiting."""
     names = [f"step{place}" for place in range(count + 1)]
     put_graph(stack, CHAIN, names, list(pairwise(names)))
     started(stack, CHAIN, 1)
@@ -135,7 +135,7 @@ def claim_rate(stack: Stack, count: int) -> float:
 
 
 def fork_seconds(stack: Stack, width: int) -> float:
-    """One root, `width` tasks behind it and one join, worked off by a crew."""
+    """One root, `width` tasks after it and one join, executed by a crew."""
     middle = [f"task{place}" for place in range(width)]
     edges = [*(("root", name) for name in middle), *((name, "join") for name in middle)]
     put_graph(stack, FORK, ["root", *middle, "join"], edges)
@@ -143,7 +143,7 @@ def fork_seconds(stack: Stack, width: int) -> float:
 
 
 def apart_seconds(stack: Stack, nodes: int) -> float:
-    """As many nodes, each the only one of its execution, worked off by as large a crew."""
+    """The same number of nodes, each in its own execution, executed by an equal crew."""
     put_graph(stack, SINGLE, ["only"])
     return _worked_off(stack, SINGLE, executions=nodes, total=nodes)
 

@@ -25,7 +25,7 @@ FIRST_AT = time.time() - 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
-    """One finished run of the filling: what the filters of a list can ask for, spread evenly."""
+    """A finished run with evenly distributed values for all filters of a list."""
 
     run_id: str
     flow_name: str
@@ -59,7 +59,7 @@ def _uuid7(at: float, number: int) -> uuid.UUID:
 
 
 def fill_peer(nats_url: str, token: str | None, first: int, count: int) -> None:
-    """Snapshots in the format of the public contract, straight into the peer's bucket."""
+    """Writes snapshots in the format of the public contract into the peer's bucket."""
     asyncio.run(_fill_peer(nats_url, token, first, count))
 
 
@@ -95,7 +95,7 @@ def _snapshot(run: StoredRun) -> dict[str, object]:
 
 @asynccontextmanager
 async def jetstream(nats_url: str, token: str | None) -> AsyncIterator[JetStreamContext]:
-    """A connection for looking and filling from outside, closed at the end."""
+    """A connection to the broker, closed at the end."""
     connection = await nats.connect(nats_url, token=token)
     try:
         yield connection.jetstream()

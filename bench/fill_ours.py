@@ -30,7 +30,7 @@ MADE_UP = Failure(code="ERR_FILLER", message="made up by the filler")
 
 
 def fill_ours(nats_url: str, token: str | None, first: int, count: int) -> None:
-    """Each run is one commit in the log and the snapshot of that version: nothing is behind and needs repair."""
+    """Each run is one commit in the log and the snapshot of that version, so no snapshot needs repair."""
     asyncio.run(_fill(nats_url, token, first, count))
 
 

@@ -39,7 +39,7 @@ def _sleep_until_cancelled(ctx: Any) -> str:
 
 
 def _print_lines(ctx: Any) -> int:
-    """As fast as it can."""
+    """Prints at full speed."""
     count = int(ctx.params["lines"])
     for number in range(count):
         print(f"line {number:09d} {LINE_FILLER}")
@@ -47,7 +47,7 @@ def _print_lines(ctx: Any) -> int:
 
 
 def _print_until_cancelled(ctx: Any) -> str:
-    """Ten megabytes a second, evenly, however busy the machine is."""
+    """Prints ten megabytes a second at a constant rate."""
     never, began = threading.Event(), time.monotonic()
     printed = 0
     while (elapsed := time.monotonic() - began) < SLEEPER_MAX_SEC:
@@ -63,7 +63,7 @@ def _print_until_cancelled(ctx: Any) -> str:
 
 
 def _print_evenly(ctx: Any) -> int:
-    """A line at a time, each of which says when it was printed."""
+    """Prints one line at a time, with the time of printing in it."""
     never, began = threading.Event(), time.monotonic()
     count, per_sec = int(ctx.params["lines"]), float(ctx.params["per_sec"])
     for number in range(count):
@@ -101,7 +101,7 @@ def _fibo40() -> Flow:
 
 
 def _sleeper() -> Flow:
-    # pyoco looks for a cancel between tasks only: without a task after the sleeper a cancelled run would
+    # pyoco checks for a cancel between tasks only: without a task after the sleeper a cancelled run would
     # depend on how the backend treats the last task, and that is not what the row measures.
     return _chain("sleeper", _step("sleeper", _sleep_until_cancelled), _step("after", _increment))
 

@@ -1,4 +1,4 @@
-"""What was measured in each round, and what could not be; it keeps samples and computes nothing beyond their median."""
+"""The samples and failures of each round; it computes nothing but their median."""
 
 import asyncio
 import statistics
@@ -13,7 +13,7 @@ import nats.errors
 from bench.connection import StepFailed
 
 Side = Literal["ours", "peer", "limit"]
-# Whatever a dead process, a broken connection or a changed answer can raise: one figure is lost, the others are not.
+# The exceptions of dead processes, broken connections and changed responses: one figure is lost, others are kept.
 STEP_ERRORS = (
     StepFailed,
     OSError,
@@ -28,7 +28,7 @@ STEP_ERRORS = (
 
 
 class Journal:
-    """Samples by side and row; `step` turns a failure into a note, so that the rest goes on."""
+    """Samples by side and row; `step` turns a failure into a note, so that the rest continues."""
 
     def __init__(self) -> None:
         self._samples: dict[tuple[Side, str], list[float]] = {}

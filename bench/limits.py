@@ -1,4 +1,4 @@
-"""What the machine itself can do: the bare framework and the raw broker, in the same run; no product code."""
+"""The limits of the machine: the bare framework and the raw broker, in the same run; no product code."""
 
 import asyncio
 import sys

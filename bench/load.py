@@ -1,4 +1,4 @@
-"""Sends one request as fast as the server answers: with wrk where it is installed, else with our own client.
+"""Sends one request as fast as the server responds: with wrk if it is installed, else with our own client.
 
 Both are run against the bare framework in every benchmark, to show that the client is not the limit.
 """
@@ -45,7 +45,7 @@ def available_client() -> Tool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is sent again and again."""
+    """The request that is repeated."""
 
     path: str
     method: str = "POST"

@@ -14,7 +14,7 @@ LoadClient = Generator[bytes, Answer, None]
 
 
 def run_clients(port: int, clients: Sequence[LoadClient], *, timeout_sec: float) -> float:
-    """Runs all clients to their end, and returns the seconds. What a client raises is raised here."""
+    """Runs all clients to their end, and returns the seconds. Raises the exception of a client."""
     return asyncio.run(_run(port, clients, timeout_sec))
 
 
@@ -40,7 +40,7 @@ async def _run(port: int, clients: Sequence[LoadClient], timeout_sec: float) -> 
 
 
 class _Protocol(asyncio.Protocol):
-    """One connection; the next request leaves in the same callback in which the answer came."""
+    """One connection; the next request is sent in the callback of the response."""
 
     def __init__(self, client: LoadClient, end: asyncio.Future[None]) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""How long parts of logs take to read: of a long one beside a short one, its middle beside its end, and not again."""
+"""Read times of parts of logs: long and short logs, middle and end, and unchanged logs."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
 
 LONG, SHORT = 1_000_000, 1_000
 LINE_BYTES = 80
-# As a worker makes them of a run that prints as fast as it can.
+# As a worker writes them for a run that prints at full speed.
 LINES_PER_CHUNK = 64 * 1024 // LINE_BYTES + 1
 RANGE_BYTES = 64 * 1024
 TEXT = {"Accept": "text/plain"}
@@ -24,11 +24,11 @@ FILL_SEC = 300.0
 
 
 def read_times(stack: Stack, count: int) -> dict[str, float]:
-    """Milliseconds and shares by row; what is compared is read turn by turn, so that a noisy moment meets both."""
+    """Milliseconds and shares by row; compared reads alternate, so that other load affects both."""
     stack.fill(0, 3)
     long_id, short_id, other_id = (RunId(StoredRun.numbered(number).run_id) for number in range(3))
-    asyncio.run(_fill(stack, short_id, SHORT, beside=other_id))
-    asyncio.run(_fill(stack, long_id, LONG, beside=other_id))
+    asyncio.run(_fill(stack, short_id, SHORT, neighbour_id=other_id))
+    asyncio.run(_fill(stack, long_id, LONG, neighbour_id=other_id))
     with Connection(stack.port) as connection:
         long_ms, short_ms = _tails(connection, count, long_id, short_id)
         middle_ms, end_ms = _ranges(connection, count, long_id)
@@ -81,8 +81,8 @@ def _in_turn(connection: Connection, count: int, requests: Sequence[tuple[str, M
     return [p50(times) for times in taken]
 
 
-async def _fill(stack: Stack, run_id: RunId, count: int, *, beside: RunId) -> None:
-    """A log of so many lines; behind each of its chunks is one of another run, as where several runs print."""
+async def _fill(stack: Stack, run_id: RunId, count: int, *, neighbour_id: RunId) -> None:
+    """A log of `count` lines whose chunks alternate with those of another run, as when several runs print."""
     prefix = NatsBackendConfig().logs_subject_prefix
     behind: LogChunk | None = None
     sequence = 0
@@ -92,7 +92,7 @@ async def _fill(stack: Stack, run_id: RunId, count: int, *, beside: RunId) -> No
             lines = [_line(number) for number in range(start, min(start + LINES_PER_CHUNK, count))]
             behind = chunk_of(lines, attempt=1, behind=behind, sequence=sequence)
             sequence = (await js.publish(f"{prefix}.{run_id}", codec.encode(behind))).seq
-            await js.publish(f"{prefix}.{beside}", other)
+            await js.publish(f"{prefix}.{neighbour_id}", other)
 
 
 def _line(number: int) -> LogLine:

@@ -1,4 +1,4 @@
-"""The measurements, each the same code for both sides; they return figures and never print or compare them."""
+"""The measurements, the same code for both sides; they return figures."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ def submit_rate(stack: Stack, client: Tool, *, connections: int, seconds: float)
 def drain_rate(stack: Stack, flow_name: str, count: int, *, workers: int = 1, timeout_sec: float = 120.0) -> float:
     """Runs per second from the first delivery to a worker until the work queue is empty.
 
-    The runs are submitted before any worker is there. Both sides acknowledge a job only after its final snapshot
+    The runs are submitted before any worker starts. Both sides acknowledge a job only after its final snapshot
     is stored, so an empty queue means that all are finished; asking the broker for the length of its queue keeps
     gateways and snapshots out of the measurement. Afterwards every run must be COMPLETED, or nothing is reported.
     """
@@ -109,7 +109,7 @@ async def _require_completed(js: JetStreamContext, flow_name: str, count: int) -
 
 
 def end_to_end_ms(stack: Stack, flow_name: str, count: int, tags: Sequence[str] = DEFAULT_TAGS) -> list[float]:
-    """Submit to COMPLETED seen by GET, one run at a time; the first is thrown away, it warms the worker."""
+    """Submit to COMPLETED by GET, one run at a time; the first warms up the worker and is discarded."""
     with Connection(stack.port) as connection:
         taken = []
         for tag in islice(cycle(tags), len(tags) + count):
@@ -122,14 +122,14 @@ def end_to_end_ms(stack: Stack, flow_name: str, count: int, tags: Sequence[str] 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancels:
-    """How long the cancels took that cancelled, and how many were accepted and then lost: the run ended otherwise."""
+    """Durations of successful cancels, and the number of accepted cancels whose run ended otherwise."""
 
     taken_ms: list[float]
     lost: int
 
 
 def cancel(stack: Stack, count: int, flow_name: str = "sleeper") -> Cancels:
-    """POST cancel to CANCELLED seen by GET, of a task that looks for a cancel every millisecond.
+    """POST cancel to CANCELLED by GET, of a task that checks for a cancel every millisecond.
 
     The moments of the cancels are spread over a second: a backend that looks for cancels at intervals is then met
     early and late in its interval alike.
@@ -171,14 +171,14 @@ def _ticks(timeout_sec: float) -> Iterator[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lists:
-    """How long the lists took that were answered, and how many were refused with an error."""
+    """Durations of successful lists, and the number of errors."""
 
     taken_ms: list[float]
     refused: int
 
 
 def deep_cursor(stack: Stack) -> str:
-    """The query for a page far down the list: where a reader of long pages is after many of them."""
+    """The query for a page far down the list, reached by many long pages."""
     cursor = ""
     with Connection(stack.port, timeout_sec=SLOWEST_LIST_SEC) as connection:
         for _ in range(DEEP_PAGES):

@@ -44,7 +44,7 @@ def put_graph(stack: Stack, graph_id: str, nodes: Sequence[str], edges: Sequence
 
 
 def started(stack: Stack, graph_id: str, number: int) -> list[str]:
-    """So many executions of the graph, started; their ids."""
+    """Starts `number` executions of the graph, and returns their ids."""
     made: list[str] = []
     numbers = iter(range(number))
 
@@ -61,12 +61,12 @@ def started(stack: Stack, graph_id: str, number: int) -> list[str]:
 
 
 def held_apart(stack: Stack, number: int) -> list[Held]:
-    """A node each of so many executions."""
+    """One node of each of `number` executions."""
     return _hold(stack, [Held(execution_id=one, node_id="n") for one in started(stack, OPEN_GRAPH, number)])
 
 
 def held_together(stack: Stack, number: int) -> list[Held]:
-    """So many nodes of one execution."""
+    """`number` nodes of one execution."""
     (execution_id,) = started(stack, OPEN_GRAPH, 1)
     return _hold(stack, [Held(execution_id=execution_id, node_id=f"n{place}") for place in range(number)])
 
@@ -85,7 +85,7 @@ def _hold(stack: Stack, nodes: Sequence[Held]) -> list[Held]:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What the clients of one measurement have done together."""
+    """The total of all clients of one measurement."""
 
     done: int = 0
     last_at: float = 0.0
@@ -99,7 +99,7 @@ class Tally:
 
 
 def reporting(node: Held, tally: Tally, *, seconds: float) -> LoadClient:
-    """Progress of one node, again and again for so long."""
+    """Reports progress of one node repeatedly for `seconds`."""
     path = f"/executions/{node.execution_id}/nodes/{node.node_id}/progress"
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
@@ -109,7 +109,7 @@ def reporting(node: Held, tally: Tally, *, seconds: float) -> LoadClient:
 
 
 def submitting(body: bytes, tally: Tally, *, with_key: bool, seconds: float) -> LoadClient:
-    """Runs, one after the other for so long, with a key or without."""
+    """Submits runs sequentially for `seconds`, with or without a key."""
     plain, until = request_bytes("POST", "/runs", body), time.perf_counter() + seconds
     while time.perf_counter() < until:
         answer = yield keyed("/runs", body) if with_key else plain
@@ -127,7 +127,7 @@ def success(claimed: dict[str, Any]) -> bytes:
 
 
 def claiming(graph_id: str, worker: str, tally: Tally) -> LoadClient:
-    """Takes node after node until there is none."""
+    """Claims nodes until none is left."""
     while True:
         since = time.perf_counter()
         answer = yield claim(graph_id, worker, wait_sec=0)
@@ -137,7 +137,7 @@ def claiming(graph_id: str, worker: str, tally: Tally) -> LoadClient:
 
 
 def working(graph_id: str, worker: str, tally: Tally, total: int) -> LoadClient:
-    """Takes and ends node after node until all clients together have ended so many."""
+    """Claims and ends nodes until all clients together have ended `total`."""
     while tally.done < total:
         answer = yield claim(graph_id, worker, wait_sec=CLAIM_WAIT_SEC)
         if _was_claimed(answer):

@@ -137,7 +137,7 @@ def _lists_at(bench: Bench, stack: Stack, size: int) -> None:
 
 
 def _more_lists(bench: Bench, stack: Stack) -> None:
-    """Every filter beside no filter, turn by turn: a noisy moment then meets both."""
+    """Every filter and no filter in turn, so that other load affects both."""
     scale = bench.scale
     for name, query in {**LIST_QUERIES, **MORE_LIST_QUERIES, "deep": measures.deep_cursor(stack)}.items():
         if not query:
@@ -157,7 +157,7 @@ def _more_lists(bench: Bench, stack: Stack) -> None:
 
 @ours_only
 def sse(bench: Bench, stack: Stack) -> None:
-    """How soon an event reaches a stream; the benchmark does not write into the stores of the peer."""
+    """Latency of an event to a stream; the benchmark does not write into the stores of the peer."""
     with bench.journal.step(stack.name, "streams"), bench.started(stack, "interval"):
         taken = streams.stored_to_reader(stack, bench.scale.stream_events)
         bench.add(stack.name, "sse.p50", p50(taken.sse_ms))
@@ -187,7 +187,7 @@ def log_reads(bench: Bench, stack: Stack) -> None:
 
 @ours_only
 def watching(bench: Bench, stack: Stack) -> None:
-    """The ways to follow a log, beside each other."""
+    """Compares the transports of a log."""
     with bench.journal.step(stack.name, "ways to watch"), bench.started(stack, "interval", DEFAULT_TAGS):
         costs = transports.compare(stack, watchers=bench.scale.watchers, seconds=bench.scale.watched_sec)
         for way, cost in costs.items():
@@ -218,7 +218,7 @@ def access(bench: Bench, stack: Stack) -> None:
 
 
 def wheels(bench: Bench, stack: Stack) -> None:
-    """Beside a bare pip with the same files."""
+    """Compares with a bare pip and the same files."""
     if not isinstance(stack, Ours):
         return
     with bench.journal.step("ours", "sync of wheels"), bench.started(stack, "interval"):
@@ -230,7 +230,7 @@ def wheels(bench: Bench, stack: Stack) -> None:
 
 @ours_only
 def commands(bench: Bench, stack: Stack) -> None:
-    """Progress commands beside the bare framework, beside their writes alone, and all on one execution."""
+    """Progress commands compared with the bare framework, with their writes alone, and on one execution."""
     bare = _bare_commands(bench)
     for sync in bench.scale.syncs:
         raw = _raw_commands(bench, sync)
@@ -273,7 +273,7 @@ def _raw_commands(bench: Bench, sync: Sync) -> dict[int, float]:
 
 @ours_only
 def claims(bench: Bench, stack: Stack) -> None:
-    """How soon a waiting claimer has a node, and how fast many take many."""
+    """Latency of a waiting claim, and claims per second of many clients."""
     with bench.journal.step("ours", "claims"), bench.started(stack, "interval"):
         taken = executions.claim_latency(stack, bench.scale.claims_waited_for)
         bench.add("ours", "claim.waiting.p50", p50(taken.waiting_ms))
@@ -289,7 +289,7 @@ def claims(bench: Bench, stack: Stack) -> None:
 
 @ours_only
 def fork(bench: Bench, stack: Stack) -> None:
-    """A wide graph beside as many executions of one node."""
+    """A wide graph compared with as many executions of one node."""
     width = bench.scale.fork_width
     for sync in bench.scale.syncs:
         with bench.journal.step("ours", f"a fork of {width} nodes, {sync}"), bench.started(stack, sync):
@@ -311,7 +311,7 @@ def keys(bench: Bench, stack: Stack) -> None:
 
 @ours_only
 def tags(bench: Bench, stack: Stack) -> None:
-    """An index with tagged jobs beside one with ordinary runs, and lists by tags beside one without a filter."""
+    """An index with tagged jobs compared with one of ordinary runs, and lists by tags with one without a filter."""
     count = bench.scale.tagged_jobs
     with (
         bench.journal.step("ours", f"tags, {count:,} jobs"),

@@ -1,6 +1,4 @@
-"""The virtual environment of the peer, pyoco-server 0.5.1: found or made; its code is run, never imported, and lies
-outside of this tree, where no search or tool comes across it.
-"""
+"""The virtual environment of the peer, pyoco-server 0.5.1, outside of this tree; its code is never imported."""
 
 import os
 import shutil
@@ -13,13 +11,13 @@ from bench.connection import StepFailed
 
 PEER_REQUIREMENT = "pyoco-server==0.5.1"
 PEER_FOLDER = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pyoco-server-bench" / "peer"
-# Its worker hangs on Python 3.11 and below 3.12 nothing else is worth trying first.
+# Its worker hangs on Python 3.11.
 WORKING_VERSIONS = ("3.12", "3.13")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerEnv:
-    """Where the peer's programs are, and whether its worker can run on that interpreter."""
+    """The peer's programs, and whether its worker can run on that interpreter."""
 
     bin: Path
     python_version: str
@@ -32,7 +30,7 @@ def prepare_peer() -> PeerEnv:
     if not (PEER_FOLDER / "bin" / "pyoco-server").exists() or _named_another_interpreter(python):
         _install(_choose_interpreter())
     version = _version(python)
-    # An interpreter named by hand is believed: the reader may know one that we do not.
+    # An explicitly named interpreter is used without a check.
     works = version.startswith(WORKING_VERSIONS) or "PEER_PYTHON" in os.environ
     return PeerEnv(bin=PEER_FOLDER / "bin", python_version=version, worker_works=works)
 

@@ -1,4 +1,4 @@
-"""How much is measured, in which order, and where the figures go."""
+"""The scale, the order and the output of the measurements."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from pyoco_server.adapters.embedded_nats.server import Sync
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much of everything; the quick pass is buffered only and trades spread for time."""
+    """The size of each measurement; the quick pass is buffered only and less precise."""
 
     rounds: int = 3
     syncs: tuple[Sync, ...] = ("interval", "always")
@@ -74,7 +74,7 @@ QUICK = Scale(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One run of the benchmark: what is compared, how much, and the journal that every figure goes into."""
+    """One run of the benchmark: the sides, the scale, and the journal of all figures."""
 
     scale: Scale
     contenders: Sequence[Stack]
@@ -105,12 +105,12 @@ Part = Callable[[Bench, Stack], None]
 
 
 def run(bench: Bench, parts: Sequence[Part], limits: Callable[[Bench], None] | None) -> None:
-    """Every part once per round, ours and the peer one after the other, so that a noisy minute meets both."""
+    """Every part once per round, ours and the peer in turn, so that other load affects both."""
     for number in range(1, bench.scale.rounds + 1):
         bench.journal.round = number
         if limits is not None:
             limits(bench)
-        # The second finds a warmer machine, so they alternate.
+        # The second side has a warmer machine, so they alternate.
         in_turn = bench.contenders if number % 2 else list(reversed(bench.contenders))
         for part in parts:
             for stack in in_turn:

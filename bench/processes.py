@@ -16,7 +16,7 @@ TAIL_CHARS = 600
 
 
 class Child:
-    """One process in a session of its own, its output in a file; `stop` also ends what it left behind."""
+    """A process in its own session with its output in a file; `stop` also ends its descendants."""
 
     def __init__(self, name: str, command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The figures as a table for people, as Markdown and as JSON; it rounds for the eye, the JSON keeps all."""
+"""The figures as a table, as Markdown and as JSON; only the JSON is not rounded."""
 
 import json
 import os
@@ -18,7 +18,7 @@ LIMIT_HEADINGS = ("limit of the machine", "unit", "median", "spread")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """Everything a reader must know before comparing these figures with others."""
+    """The conditions of the measurement, required to compare its figures with others."""
 
     lines: tuple[str, ...]
 
@@ -44,7 +44,7 @@ def _cpu_model() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One finished run of the benchmark, ready to be shown."""
+    """A finished run of the benchmark."""
 
     circumstances: Circumstances
     journal: Journal
@@ -154,7 +154,7 @@ def _piped(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def write_into(page: Path, results: str) -> None:
-    """Replaces what stands between the two markers of a page; a file without them becomes the results alone."""
+    """Replaces the text between the two markers of a page; a file without them gets only the results."""
     block = f"{BEGIN}\n{results}\n{END}"
     old = page.read_text() if page.exists() else ""
     before, found, rest = old.partition(BEGIN)

@@ -13,7 +13,7 @@ SYNC_WORDS = {"interval": "buffered", "always": "fsynced"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the row must reach; `holds` answers None while a figure it needs is missing."""
+    """The required value of a row; `holds` returns None while a figure is missing."""
 
     text: str
     holds: Callable[[Journal], bool | None]
@@ -65,7 +65,7 @@ def times_the_peer(key: str, factor: float) -> Budget:
 
 
 def rate_and_share_of_bare(key: str, rate: float, connections: int, share: float) -> Budget:
-    """The faster of the load clients sets the bare framework's figure: that is the stricter reading."""
+    """The faster load client sets the figure of the bare framework, which is the stricter comparison."""
 
     def holds(journal: Journal) -> bool | None:
         ours = journal.median("ours", key)

@@ -28,7 +28,7 @@ MORE_FILTER_WORDS = {
     "yaml": "workflow_yaml_sha256",
     "deep": "a cursor 50,000 runs down",
 }
-# Reading in order costs a page; a search is limited by the bound on a page's work only.
+# Reading in order costs one page; only the bound on the work of a page limits a search.
 TAGS_READ_IN_ORDER = {
     "common": "a common tag",
     "rare": "a rare tag",
@@ -171,7 +171,7 @@ def _log_rows() -> list[Row]:
     shares = {
         "tail": ("the last 100 lines of 1,000,000 / the last 100 of 1,000", 1.5),
         "range": ("64 KiB of a log of 80 MB, from its middle / from its end", 3.0),
-        "known": ("a log that the reader has (304) / the same told (200)", 0.5),
+        "known": ("a log that the reader has (304) / the same log (200)", 0.5),
     }
     logs = "GET /jobs/{id}/logs"
     return [

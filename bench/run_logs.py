@@ -1,4 +1,4 @@
-"""How fast what one run prints is stored, and beside it the same bytes by a bare publish to JetStream."""
+"""Storage rate of the output of one run, compared with a bare publish of the same bytes to JetStream."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ class StoredLines:
 
 
 def stored(stack: Stack, count: int) -> StoredLines:
-    """One run prints so many lines; all of them must be there afterwards, or nothing is reported."""
+    """One run prints `count` lines; reports nothing unless all of them are stored."""
     with Connection(stack.port) as connection:
         _finished(connection, 100)  # warms the worker
         run = _finished(connection, count)

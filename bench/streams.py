@@ -1,4 +1,4 @@
-"""How long a stored event takes to a reader of the run's stream, and beside it the same of a bare KV watch."""
+"""Latency of a stored event to a reader of the run's stream, compared with a bare KV watch."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.services.context import GATEWAY
 from pyoco_server.services.executions.command_handler import commit
 
-# Longer than a burst is gathered, so that each event is alone, as those of a person's run are.
+# Longer than the merge interval of bursts, so that each event is sent alone.
 PAUSE_SEC = 0.04
 PATIENCE_SEC = 30.0
 LABELS = 60
@@ -70,7 +70,7 @@ async def _sse(stack: Stack, count: int) -> list[float]:
 
 @asynccontextmanager
 async def _stream(port: int, run_id: str) -> AsyncIterator[asyncio.StreamReader]:
-    """The run's stream behind its first event."""
+    """The run's stream after its first event."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(request_bytes("GET", f"/runs/{run_id}/watch"))

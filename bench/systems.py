@@ -1,4 +1,4 @@
-"""The two things that are compared, each a broker, a gateway and workers behind the same verbs; it times nothing."""
+"""The two compared systems, each a broker, a gateway and workers with the same interface."""
 
 import os
 import socket
@@ -43,7 +43,7 @@ class Stack(ABC):
         self._workers: list[Child] = []
 
     def start(self, sync: Sync, *, worker_tags: Sequence[str] = ()) -> None:
-        """Returns when /health says 200; with tags a worker is started along with the gateway."""
+        """Returns when /health is 200; with tags it also starts a worker."""
         self.left_behind.clear()
         self._folder = tempfile.TemporaryDirectory(prefix=f"pyoco-bench-{self.name}-")
         self.folder = Path(self._folder.name)
@@ -87,7 +87,7 @@ class Stack(ABC):
 
     @abstractmethod
     def nats(self) -> tuple[str, str | None]:
-        """Address and token of the broker, for looking at the queue from outside."""
+        """Address and token of the broker."""
 
     @abstractmethod
     def fill(self, first: int, count: int) -> None:
@@ -113,7 +113,7 @@ class Peer(Stack):
         self._broker = Broker(self.folder, sync_always=sync == "always")
         self._broker.start()
         address = ["--host", "127.0.0.1", "--port", str(self.port), "--nats-url", self._broker.url]
-        # Its access log would cost it throughput, and the product is measured without one as well.
+        # Without the access log, as the product is measured.
         command = [str(self._env.bin / "pyoco-server"), "up", *address, "--log-level", "warning"]
         gateway = Child("peer-gateway", command, cwd=self.folder)
         if worker_tags:
@@ -188,7 +188,7 @@ class Ours(Stack):
         self._wait_until_listed(StoredRun.numbered(first + count - 1).run_id)
 
     def _wait_until_listed(self, run_id: str) -> None:
-        """Lists come from an index that follows the store; a half-filled one would make them look faster."""
+        """Lists come from an index that follows the store; a partial index would be faster."""
         deadline = time.monotonic() + START_TIMEOUT_SEC
         with Connection(self.port) as connection:
             while time.monotonic() < deadline:
@@ -212,7 +212,7 @@ class Ours(Stack):
 
 
 def program(name: str) -> list[str]:
-    """The installed command, or the same function by name where the package is not installed."""
+    """The installed command, or its function if the package is not installed."""
     installed = Path(sys.executable).with_name(f"pyoco-{name}")
     if installed.exists():
         return [str(installed)]
@@ -220,6 +220,6 @@ def program(name: str) -> list[str]:
 
 
 def _tree_first() -> dict[str, str]:
-    """The working tree is what is measured, even where another version is installed."""
+    """Measures the working tree, even if another version is installed."""
     inherited = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT / "src"), inherited]))}

@@ -21,7 +21,7 @@ from pyoco_server.domain.queries.rows import change_of
 TAGS_EACH = 20
 VOCABULARY = 20_000
 BATCH = 500
-# As common as words: the n-th tag is on an n-th as many jobs as the first, which is on most of them.
+# Zipf distribution: the n-th tag has an n-th of the jobs of the first, which most jobs have.
 _WEIGHTS = list(accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
 _TAGS = [f"tag-{rank:05}" for rank in range(1, VOCABULARY + 1)]
 
@@ -56,7 +56,7 @@ def tagged(number: int) -> tuple[str, ...]:
 
 
 def plainly(_: int) -> tuple[str, ...]:
-    """The labels of a run that was submitted without any."""
+    """The labels of a run submitted without labels."""
     return ("default",)
 
 
@@ -126,7 +126,7 @@ def _take_in(
 
 
 def _beside_a_page(index: SqliteRunIndex, act: Callable[[], object], count: int) -> float:
-    # Turn by turn: a noisy moment then meets both.
+    # In turn, so that other load affects both.
     pairs = [(_timed_ms(lambda: index.jobs(JobQuery())), _timed_ms(act)) for _ in range(count)]
     plain_ms, other_ms = (statistics.median(pair[nth] for pair in pairs) for nth in (0, 1))
     return other_ms / plain_ms

@@ -1,4 +1,4 @@
-"""The rows of the ways to watch, and their figures as a picture: small bars by hand, so that no library draws them."""
+"""The rows of the transports, and their figures as an SVG, which needs no library."""
 
 import json
 import sys

@@ -35,7 +35,7 @@ class Seen:
     lines: int = 0
 
     def take(self, data: bytes) -> None:
-        """Count what has come over the wire, and how late its lines are."""
+        """Counts the received bytes and the latency of their lines."""
         now = time.time()
         self.received += len(data)
         found = [float(at) for at in _PRINTED_AT.findall(data)]
@@ -113,11 +113,11 @@ def _cpu_sec(pid: int) -> float:
     return float(times.user + times.system)
 
 
-# --- the ways ---------------------------------------------------------------------------------------------------------
+# --- transports -------------------------------------------------------------------------------------------------------
 
 
 def _polling(every_sec: float, wait_sec: int = 0) -> Watch:
-    """Ask for what is new again and again; with `wait_sec` the gateway holds an answer back until there is some."""
+    """Polls for new lines; with `wait_sec` the gateway delays a response until there are some."""
 
     async def watch(port: int, job_id: str, seen: Seen, place: float) -> None:
         await asyncio.sleep(place * every_sec)  # clients do not poll at the same moment

@@ -1,4 +1,4 @@
-"""How long until runners have twenty new wheels, beside a bare pip with the same files; it judges nothing."""
+"""Time until runners have twenty new wheels, compared with a bare pip and the same files."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ FUNCTIONS = 300
 
 
 def sync_beside_pip(stack: Ours) -> tuple[float, float]:
-    """Seconds from the look at the registry to a warm runner with the wheels, and seconds of the bare pip."""
+    """Seconds from the read of the registry to a warm runner with the wheels, and seconds of the bare pip."""
     with tempfile.TemporaryDirectory(prefix="pyoco-bench-wheels-") as name:
         folder = Path(name)
         files = [_wheel(folder, f"bench_wheel_{number}") for number in range(WHEELS)]
@@ -71,7 +71,7 @@ def _bare_pip(folder: Path, files: list[Path]) -> float:
 
 
 def _wheel(folder: Path, package: str) -> Path:
-    """A package of one module with some hundred functions: something to unpack and to compile."""
+    """A package of one module with some hundred functions, to unpack and to compile."""
     chance = random.Random(package)
     body = "".join(
         f"def f{number}(x):\n    return x * {chance.random()!r} + {chance.random()!r}\n\n\n"

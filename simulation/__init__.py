@@ -1,1 +1,1 @@
-"""Plays the gateway's own code over stores in memory, one random order of everything per seed; it mends nothing."""
+"""Plays the gateway's own code over stores in memory, in one random order per seed."""

@@ -20,7 +20,7 @@ Finding = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSeen:
-    """What the index of a living gateway proposes and shows, now or later."""
+    """The claims and rows in the index of a running gateway, now or later."""
 
     gateway: str
     claimable: frozenset[NodeAt]

@@ -23,13 +23,13 @@ from pyoco_server.domain.ids import CommitId, RunId
 from pyoco_server.domain.queries.steps import ClaimableNode
 from pyoco_server.errors import Kind, PyocoError
 from pyoco_server.http_api.api.executions import translate
-from pyoco_server.services.claims.claim_node import Claim, ClaimService, NothingToClaim, name_of, named
+from pyoco_server.services.claims.claim_node import Claim, ClaimService, NothingToClaim, name_of, named, take
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.service import ExecutionService
-from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, find_earlier, once
+from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, find_earlier
 from pyoco_server.services.loops import log_and_continue
 from pyoco_server.services.maintenance import cancels
 from pyoco_server.services.maintenance.snapshots import SnapshotRepairer
@@ -40,6 +40,7 @@ from simulation.faulty_ports import FeedOnTheWay, Way
 from simulation.loop import SeededLoop
 from simulation.ports import LoopClock, SharedStores
 from simulation.requests import REFUSED, Request, Response
+from support.attempts import Work, once
 
 T = TypeVar("T")
 
@@ -164,14 +165,14 @@ class SeededGateway:
         return _response(request, await self._once(request, self._command(request)))
 
     async def _once(self, request: Request, work: Work, resource_id: str = "") -> Answered:
-        asked = Asked(
+        attempt = Asked(
             record_key=RecordKey(request.key),
             key=IdempotencyKey(request.key),
             endpoint=f"POST {request.name}",
             request_hash=request.name,
             context=CommandContext(actor=Actor(kind="user", id=request.worker_id), correlation_id=request.key),
         )
-        return await once(self.stores, asked, lambda: resource_id, work)
+        return await once(self.stores, attempt, lambda: resource_id, work)
 
     def _create(self, request: Request) -> Work:
         async def work(turn: IdempotentAttempt) -> Answer:
@@ -207,8 +208,8 @@ class SeededGateway:
         first = self.claims.queue.reserve(claim.wanted)
         if first is None:
             earlier = await find_earlier(self.stores, RecordKey(request.key), request.name)
-            if isinstance(earlier, Answer):
-                return _response(request, Answered(answer=earlier, replayed=True))
+            if earlier is not None and earlier.answer is not None:
+                return _response(request, Answered(answer=earlier.answer, replayed=True))
             first = None if earlier is None else named(earlier.resource_id, claim)
         async with aclosing(self.claims.proposals(claim, first, is_disconnected)) as proposals:
             async for node in proposals:
@@ -218,7 +219,7 @@ class SeededGateway:
 
     def _take(self, claim: Claim, node: ClaimableNode) -> Work:
         async def work(turn: IdempotentAttempt) -> Answer:
-            claimed = await self.claims.take(claim, node, turn)
+            claimed = await take(self.executions, self.claims.queue, claim, node, turn)
             return Answer(status=200, body=translate.claimed_out(claimed, claim.lease_sec, turn.context))
 
         return work

@@ -52,7 +52,7 @@ _CALLS = {
 
 
 class SeededLog(EventLog):
-    """The event log in memory; commits that were read are kept beside their bytes."""
+    """The event log in memory; parsed commits are cached."""
 
     def __init__(self, log: MemorySubjectLog) -> None:
         super().__init__(log)

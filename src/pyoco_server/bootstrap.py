@@ -37,7 +37,7 @@ from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
-from pyoco_server.services.maintenance.periodic import maintenance_jobs, run_maintenance
+from pyoco_server.services.maintenance.periodic import maintenance_jobs
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
@@ -147,7 +147,6 @@ def build_services(
 
 @asynccontextmanager
 async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
-    """The API keys, for an administrator."""
     async with _connected(config, "pyoco-server-admin") as (connection, facts):
         store = api_keys_on(connection, facts, config)
         yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
@@ -167,15 +166,20 @@ def _authenticator(
 
 async def _run_when_caught_up(indexer: Indexer, jobs: Sequence[Periodic]) -> None:
     """Maintenance starts when the index is filled: until then every snapshot would look behind."""
-    await indexer.caught_up()
-    await run_maintenance(jobs)
+    await indexer.wait_caught_up()
+    async with asyncio.TaskGroup() as group:
+        for job in jobs:
+            group.create_task(job.run())
 
 
 @asynccontextmanager
 async def _connected(config: NatsBackendConfig, name: str) -> AsyncIterator[tuple[Connection, Facts]]:
     async with await Connection.open(config, name=name) as connection:
         _check_message_limits(config, connection.max_payload)
-        yield connection, await ensure_resources(connection, config, fsynced=_fsyncs(config))
+        running = find_running(config.data_dir)
+        # Only our own broker is known to write to disk before it acknowledges.
+        fsynced = running is not None and running.url == config.nats_url and running.fsyncs
+        yield connection, await ensure_resources(connection, config, fsynced=fsynced)
 
 
 def _check_message_limits(config: NatsBackendConfig, max_payload: int) -> None:
@@ -189,14 +193,7 @@ def _check_message_limits(config: NatsBackendConfig, max_payload: int) -> None:
             )
 
 
-def _fsyncs(config: NatsBackendConfig) -> bool:
-    """Only of our own broker do we know that it writes to disk before it acknowledges."""
-    running = find_running(config.data_dir)
-    return running is not None and running.url == config.nats_url and running.fsyncs
-
-
 def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
-    """The stores on one connection to JetStream."""
     clock = SystemClock()
 
     def bucket(name: str) -> JetStreamKeyValue:
@@ -204,10 +201,12 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
 
     snapshots = SnapshotStore(bucket(config.runs_kv_bucket), max_run_snapshot_bytes=config.max_run_snapshot_bytes)
     dlq = JetStreamSubjectLog(connection, config.dlq_stream, facts, prefix=config.dlq_subject_prefix)
+    prefix, stored_prefix = config.logs_subject_prefix, f"{config.stored_subject_prefix}.log"
+    run_logs = JetStreamSubjectLog(connection, config.logs_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
     return Stores(
         broker=connection,
         events=EventLog(_events_log(connection, facts, config)),
-        run_logs=LogStore(_run_logs_log(connection, facts, config)),
+        run_logs=LogStore(run_logs),
         snapshots=snapshots,
         queue=JetStreamJobQueue(connection, config),
         dead_letters=DeadLetters(dlq, default_tag=config.default_tag),
@@ -225,7 +224,6 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
 
 
 def api_keys_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> KeyStore:
-    """The API keys on one connection to JetStream."""
     return KeyStore(JetStreamKeyValue(connection, config.auth_kv_bucket, facts))
 
 
@@ -240,19 +238,14 @@ def _events_log(connection: Connection, facts: Facts, config: NatsBackendConfig)
     return JetStreamSubjectLog(connection, config.events_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
 
 
-def _run_logs_log(connection: Connection, facts: Facts, config: NatsBackendConfig) -> JetStreamSubjectLog:
-    prefix, stored_prefix = config.logs_subject_prefix, f"{config.stored_subject_prefix}.log"
-    return JetStreamSubjectLog(connection, config.logs_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
-
-
 @contextmanager
 def _index_file(config: NatsBackendConfig) -> Iterator[Path]:
-    """Where the index lives: where the settings say, in the data folder, or (a gateway without one) for once only."""
+    """The file of the index: the configured one, in the data folder, or (a gateway without one) a temporary one."""
     folder = Path(config.data_dir) / "index"
     if config.index_path:
         yield Path(config.index_path)
     elif folder.is_dir():
         yield folder / INDEX_NAME
     else:
-        with tempfile.TemporaryDirectory(prefix="pyoco-index-", ignore_cleanup_errors=True) as passing:
-            yield Path(passing) / INDEX_NAME
+        with tempfile.TemporaryDirectory(prefix="pyoco-index-", ignore_cleanup_errors=True) as temporary:
+            yield Path(temporary) / INDEX_NAME

@@ -282,7 +282,6 @@ class NatsBackendConfig:
 
     @property
     def nats_servers(self) -> list[str]:
-        """The addresses in `nats_url`, one by one."""
         return self.nats_url.split(",")
 
     @property

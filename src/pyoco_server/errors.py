@@ -55,7 +55,6 @@ class PyocoError(Exception):
 
     @classmethod
     def message(cls) -> str:
-        """The catalogue's English text for this error."""
         return (cls.__doc__ or "").strip().splitlines()[0]
 
     def texts(self, language: str) -> tuple[str, str]:

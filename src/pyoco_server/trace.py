@@ -28,42 +28,36 @@ class TasksDeclared:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskStarted:
-    """The node runs; `nth` counts its starts in this attempt (a loop has many), from 1."""
-
+class _TaskStep:
     at: float
     node: str
     nth: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskProgressed:
+class TaskStarted(_TaskStep):
+    """The node runs; `nth` counts its starts in this attempt (a loop has many), from 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskProgressed(_TaskStep):
     """Progress reported by the node: percent (0 to 100) and message; None where it gave none."""
 
-    at: float
-    node: str
-    nth: int
     percent: float | None
     message: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskSucceeded:
+class TaskSucceeded(_TaskStep):
     """The node has succeeded; `output` is plain JSON, bounded in size."""
 
-    at: float
-    node: str
-    nth: int
     output: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFailed:
+class TaskFailed(_TaskStep):
     """The node has failed for good; a failure that the engine retries is not reported."""
 
-    at: float
-    node: str
-    nth: int
     error_type: str
     message: str
     traceback: str

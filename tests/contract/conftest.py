@@ -1,4 +1,4 @@
-"""Every port twice: in memory, and on a real nats-server."""
+"""Every port in two implementations: in memory, and on a real nats-server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every job queue promises."""
+"""The guarantees of every JobQueue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_ids(deliveries: Sequence[Delivery]) -> list[RunId]:
 
 
 async def receive(queue: TagQueue, count: int) -> list[Delivery]:
-    """So many deliveries, however they are spread over calls."""
+    """This number of deliveries, over any number of calls."""
     found: list[Delivery] = []
     async with asyncio.timeout(10):
         while len(found) < count:
@@ -28,7 +28,7 @@ async def receive(queue: TagQueue, count: int) -> list[Delivery]:
     return found
 
 
-async def test_a_job_arrives_as_the_contract_describes_it(ports: Ports) -> None:
+async def test_a_received_job_has_the_form_of_the_contract(ports: Ports) -> None:
     run_id = new_run_id()
     await ports.queue.publish(job_for(run_id), created_sequence=7)
     queue = await ports.queue.open("default")
@@ -47,7 +47,7 @@ async def test_a_job_arrives_as_the_contract_describes_it(ports: Ports) -> None:
     await queue.close()
 
 
-async def test_a_job_brings_the_text_of_its_flow_whole(ports: Ports) -> None:
+async def test_a_job_contains_the_whole_text_of_its_flow(ports: Ports) -> None:
     text = "# 大きなファイル\r\n" + "x" * 262_000
     await ports.queue.publish(replace(job_for(new_run_id()), workflow_yaml=text), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -59,7 +59,7 @@ async def test_a_job_brings_the_text_of_its_flow_whole(ports: Ports) -> None:
 
 
 @pytest.mark.parametrize("is_acked", [True, False], ids=["acked", "terminated"])
-async def test_a_job_that_is_done_is_gone(ports: Ports, is_acked: bool) -> None:
+async def test_an_acknowledged_job_is_removed(ports: Ports, is_acked: bool) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
     (delivery,) = await receive(queue, 1)
@@ -71,7 +71,7 @@ async def test_a_job_that_is_done_is_gone(ports: Ports, is_acked: bool) -> None:
     await queue.close()
 
 
-async def test_jobs_of_another_tag_stay_where_they_are(ports: Ports) -> None:
+async def test_jobs_of_another_tag_are_not_received(ports: Ports) -> None:
     mine, other = new_run_id(), new_run_id()
     await ports.queue.publish(job_for(other, "gpu"), created_sequence=1)
     await ports.queue.publish(job_for(mine, "cpu"), created_sequence=2)
@@ -93,7 +93,7 @@ async def test_a_repeated_publish_is_dropped_and_the_next_nth_is_not(ports: Port
     assert len(await ports.queue.stored("default")) == 2
 
 
-async def test_a_job_given_back_comes_again_with_a_higher_count(ports: Ports) -> None:
+async def test_a_returned_job_is_redelivered_with_a_higher_count(ports: Ports) -> None:
     run_id = new_run_id()
     await ports.queue.publish(job_for(run_id), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -107,7 +107,7 @@ async def test_a_job_given_back_comes_again_with_a_higher_count(ports: Ports) ->
     await queue.close()
 
 
-async def test_a_job_given_back_with_a_delay_comes_after_it(ports: Ports) -> None:
+async def test_a_job_returned_with_a_delay_is_redelivered_after_it(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
     (first,) = await receive(queue, 1)
@@ -121,7 +121,7 @@ async def test_a_job_given_back_with_a_delay_comes_after_it(ports: Ports) -> Non
     await queue.close()
 
 
-async def test_a_job_that_is_never_answered_comes_again_after_the_ack_wait(ports: Ports) -> None:
+async def test_an_unacknowledged_job_is_redelivered_after_the_ack_wait(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
     assert queue.ack_wait_sec == ACK_WAIT_SEC
@@ -133,7 +133,7 @@ async def test_a_job_that_is_never_answered_comes_again_after_the_ack_wait(ports
     await queue.close()
 
 
-async def test_progress_keeps_a_job_from_coming_again(ports: Ports) -> None:
+async def test_progress_prevents_redelivery(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
     (first,) = await receive(queue, 1)
@@ -149,7 +149,7 @@ async def test_progress_keeps_a_job_from_coming_again(ports: Ports) -> None:
     await queue.close()
 
 
-async def test_no_more_jobs_come_than_were_asked_for(ports: Ports) -> None:
+async def test_at_most_the_requested_number_of_jobs_is_received(ports: Ports) -> None:
     for _ in range(5):
         await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -180,7 +180,7 @@ async def test_a_cancelled_receive_loses_nothing(ports: Ports) -> None:
     await queue.close()
 
 
-async def test_received_jobs_are_given_back_on_close(ports: Ports) -> None:
+async def test_received_jobs_are_returned_on_close(ports: Ports) -> None:
     run_id = new_run_id()
     queue = await ports.queue.open("default")
     waiting = asyncio.create_task(queue.receive(1))
@@ -232,21 +232,21 @@ async def state_becomes(ports: Ports, wanted: tuple[int, int, int]) -> None:
 
 
 async def given_up(ports: Ports) -> None:
-    while (await ports.queue.state("default")).given_up_through == 0:  # noqa: ASYNC110 - it tells of it too early
+    while (await ports.queue.state("default")).given_up_through == 0:  # noqa: ASYNC110 - the notification is early
         await asyncio.sleep(0.01)
 
 
 async def depth_becomes(ports: Ports, count: int) -> None:
-    """An ack is not waited for, so what it does is."""
+    """Waits for the effect of acks, which are sent without waiting."""
     async with asyncio.timeout(5):
         while len(await ports.queue.stored("default")) != count:
             pass
 
 
-# --- seen and moved by others than the holder -------------------------------------------------------------------------
+# --- reads and changes by other processes -----------------------------------------------------------------------------
 
 
-async def test_any_process_can_give_back_a_delivered_job(ports: Ports) -> None:
+async def test_any_process_can_return_a_delivered_job(ports: Ports) -> None:
     run_id = new_run_id()
     await ports.queue.publish(job_for(run_id), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -260,7 +260,7 @@ async def test_any_process_can_give_back_a_delivered_job(ports: Ports) -> None:
     await queue.close()
 
 
-async def test_a_job_is_given_back_although_others_that_came_later_are_done(ports: Ports) -> None:
+async def test_a_job_is_returned_although_later_jobs_are_acknowledged(ports: Ports) -> None:
     run_id = new_run_id()
     await ports.queue.publish(job_for(run_id), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -280,7 +280,7 @@ async def test_a_job_is_given_back_although_others_that_came_later_are_done(port
     await queue.close()
 
 
-async def test_delivered_jobs_are_taken_back_and_waiting_ones_are_not(ports: Ports) -> None:
+async def test_only_delivered_jobs_are_returned(ports: Ports) -> None:
     ids = [new_run_id() for _ in range(3)]
     for number, run_id in enumerate(ids, start=1):
         await ports.queue.publish(job_for(run_id), created_sequence=number)
@@ -296,7 +296,7 @@ async def test_delivered_jobs_are_taken_back_and_waiting_ones_are_not(ports: Por
     await queue.close()
 
 
-async def test_taking_back_a_waiting_job_does_not_deliver_it_twice(ports: Ports) -> None:
+async def test_returning_a_waiting_job_does_not_deliver_it_twice(ports: Ports) -> None:
     done, waits = new_run_id(), new_run_id()
     await ports.queue.publish(job_for(done), created_sequence=1)
     queue = await ports.queue.open("default")
@@ -314,7 +314,7 @@ async def test_taking_back_a_waiting_job_does_not_deliver_it_twice(ports: Ports)
     await queue.close()
 
 
-async def test_a_job_that_is_done_is_not_given_back(ports: Ports) -> None:
+async def test_an_acknowledged_job_is_not_returned(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
     (done,) = await receive(queue, 1)
@@ -329,7 +329,7 @@ async def test_a_job_that_is_done_is_not_given_back(ports: Ports) -> None:
     await queue.close()
 
 
-async def test_stored_jobs_are_shown_in_order_and_not_taken(ports: Ports) -> None:
+async def test_stored_jobs_are_listed_in_order_without_being_received(ports: Ports) -> None:
     first, second, third = (new_run_id() for _ in range(3))
     for place, run_id in enumerate((first, second, third), start=1):
         await ports.queue.publish(job_for(run_id), created_sequence=place)
@@ -352,7 +352,7 @@ async def test_an_invalid_tag_is_not_listed(ports: Ports) -> None:
     assert await ports.queue.tags() == ["default"]
 
 
-async def test_a_discarded_job_is_gone_and_may_be_discarded_twice(ports: Ports) -> None:
+async def test_a_discarded_job_is_removed_and_may_be_discarded_twice(ports: Ports) -> None:
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     (job,) = await ports.queue.stored("default")
 
@@ -363,9 +363,9 @@ async def test_a_discarded_job_is_gone_and_may_be_discarded_twice(ports: Ports) 
     assert await ports.queue.tags() == []
 
 
-async def test_a_job_that_used_up_its_deliveries_is_reported(ports: Ports) -> None:
-    heard = asyncio.Event()
-    await ports.queue.on_given_up(heard.set)
+async def test_a_job_without_deliveries_left_is_reported(ports: Ports) -> None:
+    reported = asyncio.Event()
+    await ports.queue.on_given_up(reported.set)
     await ports.queue.publish(job_for(new_run_id()), created_sequence=1)
     queue = await ports.queue.open("default")
     for _ in range(MAX_DELIVER):
@@ -375,7 +375,7 @@ async def test_a_job_that_used_up_its_deliveries_is_reported(ports: Ports) -> No
 
     asking = asyncio.ensure_future(queue.receive(1))  # the broker gives up when it should deliver once more
     async with asyncio.timeout(10):
-        await heard.wait()
+        await reported.wait()
         await given_up(ports)
     asking.cancel()
 

@@ -18,7 +18,7 @@ async def put(bucket: KeyValue, key: str, value: bytes, *, revision: int = 0) ->
 
 
 async def take(batches: AsyncGenerator[Sequence[Entry], None], count: int) -> list[Entry]:
-    """The next so many entries; empty batches are skipped."""
+    """The next `count` entries; empty batches are skipped."""
     found: list[Entry] = []
     async with asyncio.timeout(10):
         while len(found) < count:
@@ -27,14 +27,14 @@ async def take(batches: AsyncGenerator[Sequence[Entry], None], count: int) -> li
 
 
 @pytest.mark.parametrize("key", ["a", "A", "-", "=", "host.example-2", "x" * 128])
-async def test_a_value_is_read_as_it_was_written(bucket: KeyValue, key: str) -> None:
+async def test_a_value_is_read_unchanged(bucket: KeyValue, key: str) -> None:
     revision = await put(bucket, key, b"\x00value")
 
     assert await bucket.get(key) == Entry(key, revision, b"\x00value")
     assert await bucket.get("other") is None
 
 
-async def test_a_large_value_fits(bucket: KeyValue) -> None:
+async def test_a_large_value_is_stored(bucket: KeyValue) -> None:
     revision = await put(bucket, "k", b"x" * 300_000)
 
     assert await bucket.get("k") == Entry("k", revision, b"x" * 300_000)
@@ -59,14 +59,14 @@ async def test_a_repeated_write_is_found_and_not_stored_twice(bucket: KeyValue) 
     assert (await bucket.state()).last_sequence == second
 
 
-async def test_of_many_writers_at_once_exactly_one_wins(bucket: KeyValue) -> None:
-    answers = await asyncio.gather(*(bucket.put("k", b"%d" % number, revision=0) for number in range(16)))
+async def test_exactly_one_of_many_concurrent_writers_succeeds(bucket: KeyValue) -> None:
+    results = await asyncio.gather(*(bucket.put("k", b"%d" % number, revision=0) for number in range(16)))
 
-    (winner,) = [answer for answer in answers if isinstance(answer, Stored)]
+    (winner,) = [answer for answer in results if isinstance(answer, Stored)]
     entry = await bucket.get("k")
     assert entry is not None
     assert entry.revision == winner.version
-    assert all(answer == RevisionConflict(entry=entry) for answer in answers if answer != winner)
+    assert all(answer == RevisionConflict(entry=entry) for answer in results if answer != winner)
 
 
 async def test_a_removed_key_differs_from_one_never_written(bucket: KeyValue) -> None:
@@ -82,14 +82,14 @@ async def test_a_removed_key_differs_from_one_never_written(bucket: KeyValue) ->
     assert await put(bucket, "k", b"1", revision=removal) > removal
 
 
-async def test_a_key_is_removed_whatever_its_revision(bucket: KeyValue) -> None:
+async def test_a_key_is_removed_at_any_revision(bucket: KeyValue) -> None:
     await put(bucket, "k", b"1")
 
     assert await bucket.purge("k") is not None
     assert await bucket.all() == []
 
 
-async def test_of_many_removals_of_one_revision_one_succeeds(bucket: KeyValue) -> None:
+async def test_one_of_many_removals_of_a_revision_succeeds(bucket: KeyValue) -> None:
     revision = await put(bucket, "k", b"1")
 
     removals = await asyncio.gather(*(bucket.purge("k", revision=revision) for _ in range(16)))
@@ -135,7 +135,7 @@ async def test_the_state_is_equal_while_the_content_is_the_same(bucket: KeyValue
     assert [state.messages for state in states] == [0, 1, 1, 1]
 
 
-async def test_a_follower_gets_what_is_stored_then_an_empty_batch_then_every_change(bucket: KeyValue) -> None:
+async def test_a_follower_gets_stored_entries_an_empty_batch_and_every_change(bucket: KeyValue) -> None:
     revisions = [await put(bucket, f"k{number}", b"1") for number in range(3)]
     replaced = await put(bucket, "k0", b"2", revision=revisions[0])
 
@@ -161,7 +161,7 @@ async def test_a_follower_of_an_empty_bucket_gets_an_empty_batch(bucket: KeyValu
         assert not await anext(batches)
 
 
-async def test_a_follower_continues_behind_a_revision_and_gets_more_than_a_batch(bucket: KeyValue) -> None:
+async def test_a_follower_continues_after_a_revision_with_several_batches(bucket: KeyValue) -> None:
     first = await put(bucket, "first", b"1")
     keys = [f"k{number}" for number in range(1200)]
     for key in keys:

@@ -1,5 +1,6 @@
-"""Paging while runs change: from an empty cursor to the end, nothing that stays is missed or doubled, and nothing that
-moves is lost, though every page is another index's, one of which is rebuilt on the way.
+"""Paging while runs change: unchanged runs are listed once, and changed runs are not lost.
+
+Every page comes from a different index, one of which is rebuilt in between.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from(RUNS), FIELDS | st.none() | st.just
 
 
 class Bucket:
-    """The snapshot bucket of the test: the last state of each run, the sequence it has, and who follows."""
+    """The snapshot bucket of the test: the last state of each run, its sequence, and the followers."""
 
     def __init__(self, *followers: RunIndex) -> None:
         self.followers = list(followers)
@@ -66,12 +67,12 @@ class Bucket:
             index.apply(seen, self.position)
 
     def rebuild(self, nth: int) -> None:
-        """Replace a follower by one that has seen the last states only, as after a restart without its file."""
+        """Replace a follower by one that has only the last states, as after a restart without its file."""
         self.followers[nth] = MemoryRunIndex()
         self.followers[nth].apply(list(self.last.values()), self.position)
 
     def fitting(self, query: RunQuery) -> dict[RunId, int]:
-        """The runs that the query asks for now, and their versions."""
+        """The runs that match the query now, and their versions."""
         rows = [change for change in self.last.values() if isinstance(change, RunRow)]
         return {row.run_id: row.version for row in rows if matches(row, query)}
 
@@ -82,7 +83,7 @@ class Bucket:
 
 @dataclass
 class Reader:
-    """One who reads to the end, and what it saw; runs change between its pages."""
+    """A reader of all pages and the runs that it received; runs change between its pages."""
 
     bucket: Bucket
     query: RunQuery
@@ -108,7 +109,7 @@ class Reader:
                 self.bucket.rebuild(0)
 
     def _page(self, place: Place) -> Place | None:
-        # By turns from each index: nothing in a cursor may belong to one of them.
+        # From each index in turn: a cursor must not depend on one of them.
         index = self.bucket.followers[self.pages % len(self.bucket.followers)]
         given_now = page(index, self.query, place)
         assert len(given_now.items) <= self.query.limit
@@ -117,19 +118,19 @@ class Reader:
 
 
 @given(
-    everybody=FIELDS,
+    initial=FIELDS,
     some=CHANGES,
     changes_between=st.lists(CHANGES, max_size=8),
     query=st.sampled_from(QUERIES),
     limit=st.integers(1, 4),
     rebuild_after=st.integers(0, 6),
 )
-def test_nothing_that_stays_is_missed_or_doubled_and_nothing_that_moves_is_lost(
-    everybody: dict[str, Any], some: Any, changes_between: list[Any], query: RunQuery, limit: int, rebuild_after: int
+def test_unchanged_runs_are_listed_once_and_changed_runs_are_not_lost(
+    initial: dict[str, Any], some: Any, changes_between: list[Any], query: RunQuery, limit: int, rebuild_after: int
 ) -> None:
     with TemporaryDirectory() as folder, closing(SqliteRunIndex.open(Path(folder) / "runs.db")) as sqlite:
         bucket = Bucket(MemoryRunIndex(), sqlite)
-        bucket.take([*((run_id, everybody) for run_id in RUNS[:6]), *some])
+        bucket.take([*((run_id, initial) for run_id in RUNS[:6]), *some])
         at_first = bucket.fitting(query)
         reader = Reader(bucket, replace(query, limit=limit))
 
@@ -147,7 +148,7 @@ def test_nothing_that_stays_is_missed_or_doubled_and_nothing_that_moves_is_lost(
         assert max(shown_as) >= reader.fitted_when_the_walk_ended[run_id]
 
 
-def test_a_page_that_is_cut_goes_on_where_it_was_cut() -> None:
+def test_a_shortened_page_continues_where_it_ended() -> None:
     bucket = Bucket(index := MemoryRunIndex())
     bucket.take([(run_id, {"updated_at": 1.0}) for run_id in RUNS[:4]])
 
@@ -158,7 +159,7 @@ def test_a_page_that_is_cut_goes_on_where_it_was_cut() -> None:
     assert [run.run_id for run, _ in page(index, RunQuery(limit=4), cut.next).items] == [RUNS[1], RUNS[0]]
 
 
-def test_a_full_last_page_has_a_next_one_only_when_something_moved() -> None:
+def test_a_full_last_page_has_a_next_page_only_after_a_change() -> None:
     bucket = Bucket(index := MemoryRunIndex())
     bucket.take([(RUNS[0], {"updated_at": 1.0}), (RUNS[1], {"updated_at": 2.0})])
     mark = bucket.sequence
@@ -171,7 +172,7 @@ def test_a_full_last_page_has_a_next_one_only_when_something_moved() -> None:
     assert moved.next == Tail(mark=mark, after="", upto=RUNS[2])
 
 
-def test_a_run_that_changed_while_its_page_was_asked_for_stands_on_it_once() -> None:
+def test_a_run_that_changes_during_its_page_is_listed_once() -> None:
     bucket = Bucket(MemoryRunIndex())
     bucket.take([(RUNS[0], {"status": "PENDING", "updated_at": 1.0})])
     before = bucket.sequence

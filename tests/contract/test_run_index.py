@@ -1,4 +1,4 @@
-"""What every index of runs promises; the dictionary in memory is the reference, SQLite has to do the same."""
+"""The guarantees of every RunIndex; the in-memory one is the reference for SQLite."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_runs_are_listed_by_their_last_update_newest_first(index: RunIndex) -> N
     assert run_ids(index) == [B, C, A]
 
 
-def test_runs_updated_at_the_same_moment_are_listed_by_id_the_later_first(index: RunIndex) -> None:
+def test_runs_with_equal_update_times_are_listed_by_descending_id(index: RunIndex) -> None:
     take_in(index, seen(1, B, updated_at=5.0), seen(2, A, updated_at=5.0, status="RUNNING"), seen(3, C, updated_at=5.0))
 
     assert run_ids(index) == [C, B, A]
@@ -97,7 +97,7 @@ def test_every_given_filter_applies(index: RunIndex, query: RunQuery, expected: 
     assert run_ids(index, query) == expected
 
 
-def test_archived_runs_are_listed_only_when_asked_for(index: RunIndex) -> None:
+def test_archived_runs_are_listed_only_on_request(index: RunIndex) -> None:
     take_in(index, seen(1, A, status="COMPLETED"), seen(2, B, status="COMPLETED"))
 
     take_in(index, seen(3, A, status="COMPLETED", archived_at=300.0))
@@ -106,7 +106,7 @@ def test_archived_runs_are_listed_only_when_asked_for(index: RunIndex) -> None:
     assert run_ids(index, RunQuery(archived=True)) == [A]
 
 
-def test_a_run_that_moves_on_leaves_the_lists_it_was_in(index: RunIndex) -> None:
+def test_a_changed_run_leaves_its_previous_lists(index: RunIndex) -> None:
     take_in(index, seen(1, A, tags=["old", "kept"]))
 
     take_in(index, seen(2, A, status="RUNNING", tags=["kept", "new"]))
@@ -137,7 +137,7 @@ def test_an_older_version_under_a_newer_revision_changes_nothing(index: RunIndex
     assert index.known([A, B]) == {A: KnownRun(version=7, status="COMPLETED", tenant_id="acme")}
 
 
-def test_a_heartbeat_shows_in_the_summary_and_moves_nothing(index: RunIndex) -> None:
+def test_a_heartbeat_changes_the_summary_and_no_position(index: RunIndex) -> None:
     take_in(index, seen(1, A, version=1, updated_at=5.0), seen(2, B, version=2, updated_at=9.0))
 
     take_in(index, seen(3, A, version=1, updated_at=5.0, heartbeat_at=777.0))
@@ -146,7 +146,7 @@ def test_a_heartbeat_shows_in_the_summary_and_moves_nothing(index: RunIndex) -> 
     assert summaries(index)[1]["heartbeat_at"] == 777.0
 
 
-def test_a_removed_run_is_gone_from_lists_and_counts(index: RunIndex) -> None:
+def test_a_removed_run_is_in_no_list_and_no_count(index: RunIndex) -> None:
     take_in(index, seen(1, A, tags=["x"]), seen(2, B, tags=["x"]))
 
     take_in(index, removed(3, A))
@@ -156,14 +156,14 @@ def test_a_removed_run_is_gone_from_lists_and_counts(index: RunIndex) -> None:
     assert index.known([A, B]) == {B: (2, "PENDING", "")}
 
 
-def test_a_removed_run_is_not_revived_by_what_was_before_its_removal(index: RunIndex) -> None:
+def test_a_removed_run_is_not_restored_by_older_changes(index: RunIndex) -> None:
     take_in(index, removed(3, A), seen(1, A))
     take_in(index, seen(1, A))
 
     assert run_ids(index) == []
 
 
-def test_a_run_written_again_after_its_removal_is_there_again(index: RunIndex) -> None:
+def test_a_run_written_after_its_removal_is_listed(index: RunIndex) -> None:
     take_in(index, seen(1, A, version=9))
 
     take_in(index, removed(2, A), seen(3, A, version=3))
@@ -176,7 +176,7 @@ def changed_since(index: RunIndex, since: int, query: RunQuery | None = None, af
     return [run.run_id for run in runs]
 
 
-def test_what_changed_behind_a_sequence_is_found_by_id(index: RunIndex) -> None:
+def test_changes_after_a_sequence_are_found_by_id(index: RunIndex) -> None:
     take_in(index, seen(1, A), seen(2, B), seen(3, C, flow_name="train"), seen(4, D))
 
     take_in(index, seen(5, C, flow_name="train", status="RUNNING"), seen(6, A))
@@ -191,7 +191,7 @@ def test_what_changed_behind_a_sequence_is_found_by_id(index: RunIndex) -> None:
     assert [run.run_id for run in index.changed(RunQuery(), since=0, after="", upto=B)] == [A, B]
 
 
-def test_a_heartbeat_is_no_change(index: RunIndex) -> None:
+def test_a_heartbeat_is_not_a_change(index: RunIndex) -> None:
     take_in(index, seen(1, A, version=1, updated_at=5.0), seen(2, B, version=2, updated_at=5.0))
 
     take_in(index, seen(3, A, version=1, updated_at=5.0, heartbeat_at=7.0), seen(4, B, version=3, updated_at=5.0))
@@ -207,7 +207,7 @@ def test_the_last_run_id_is_the_greatest_of_all(index: RunIndex) -> None:
     assert index.last_run_id() == C
 
 
-def test_the_position_is_what_was_last_applied_and_never_goes_back(index: RunIndex) -> None:
+def test_the_position_is_the_last_applied_one_and_never_decreases(index: RunIndex) -> None:
     assert index.position() is None
 
     index.apply([seen(5, A)], at(5, A))
@@ -217,7 +217,7 @@ def test_the_position_is_what_was_last_applied_and_never_goes_back(index: RunInd
     assert index.position() == at(6, C)
 
 
-def test_a_reset_forgets_rows_position_and_marks(index: RunIndex) -> None:
+def test_a_reset_removes_rows_position_and_marks(index: RunIndex) -> None:
     take_in(index, seen(5, A))
     index.set_mark("commits", 12)
     index.set_mark("commits", 13)
@@ -230,7 +230,7 @@ def test_a_reset_forgets_rows_position_and_marks(index: RunIndex) -> None:
     assert run_ids(index) == [B]
 
 
-def test_finished_runs_are_found_by_their_end_oldest_first(index: RunIndex) -> None:
+def test_finished_runs_are_found_by_end_time_oldest_first(index: RunIndex) -> None:
     take_in(
         index,
         seen(1, A, status="COMPLETED", end_time=50.0),
@@ -243,7 +243,7 @@ def test_finished_runs_are_found_by_their_end_oldest_first(index: RunIndex) -> N
     assert index.finished_before(91.0, 2) == [B, A]
 
 
-def test_runs_at_work_are_shown_with_the_revision_that_every_heartbeat_raises(index: RunIndex) -> None:
+def test_active_runs_have_the_revision_of_their_last_heartbeat(index: RunIndex) -> None:
     take_in(index, seen(1, A, status="RUNNING"), seen(2, B), seen(3, C, status="CANCELLING", tenant_id="acme"))
     take_in(index, seen(4, D, status="COMPLETED"), seen(5, A, status="RUNNING"))
 
@@ -255,7 +255,7 @@ def oldest(index: RunIndex, status: str, *, limit: int = 10, **query: Any) -> li
     return [run.run_id for run in index.oldest(status, limit=limit, **query)]
 
 
-def test_unfinished_runs_are_found_by_their_silence_oldest_first(index: RunIndex) -> None:
+def test_unfinished_runs_are_found_by_last_heartbeat_oldest_first(index: RunIndex) -> None:
     take_in(
         index,
         seen(1, A, status="RUNNING", updated_at=30.0),
@@ -297,7 +297,7 @@ def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:
 
 
 @pytest.mark.parametrize("combinations", [40, 300, 1500])
-def test_labels_in_however_many_combinations_are_found_in_order(index: RunIndex, combinations: int) -> None:
+def test_any_combination_of_labels_is_found_in_order(index: RunIndex, combinations: int) -> None:
     runs = [RunId(f"run-{n:04}") for n in range(1600)]
     for first in range(0, len(runs), 400):
         changes = [
@@ -335,7 +335,7 @@ CHANGE = st.tuples(st.sampled_from([A, B, C]), st.none() | st.tuples(st.integers
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Change], list[list[Change]]]:
-    """A bucket's history, and batches in which it was delivered: cut anywhere, shuffled inside, with replays."""
+    """A bucket's history, and the batches of its delivery: of any size, shuffled, with replays."""
     history = [
         removed(sequence, run_id) if change is None else seen(sequence, run_id, version=change[0], **change[1])
         for sequence, (run_id, change) in enumerate(draw(st.lists(CHANGE, min_size=1, max_size=24)), start=1)
@@ -369,9 +369,7 @@ def everything(index: RunIndex) -> list[object]:
 
 
 @given(delivered=histories())
-def test_however_a_history_is_delivered_and_replayed_the_rows_are_the_same(
-    delivered: tuple[list[Change], list[list[Change]]],
-) -> None:
+def test_rows_do_not_depend_on_delivery_and_replay(delivered: tuple[list[Change], list[list[Change]]]) -> None:
     history, batches = delivered
     with opened("memory") as reference, opened("memory") as memory, opened("sqlite") as sqlite:
         for change in history:

@@ -1,4 +1,4 @@
-"""What every index of runs promises about its sums: they are what a recount would give, and no run is looked at."""
+"""The counters of every RunIndex: they equal a recount, and no run is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def totals(tallies: Tallies) -> dict[tuple[str, str], tuple[int, float]]:
     return {(tally.value, label): (found.total, found.seconds) for (tally, label), found in tallies.items()}
 
 
-def test_waiting_runs_are_counted_by_tag_the_deepest_queue_first(index: RunIndex) -> None:
+def test_waiting_runs_are_counted_by_tag_the_longest_queue_first(index: RunIndex) -> None:
     take_in(
         index,
         seen(1, A, tag="gpu", updated_at=7.0, tenant_id="acme"),
@@ -43,7 +43,7 @@ def test_waiting_runs_are_counted_by_tag_the_deepest_queue_first(index: RunIndex
     assert index.waiting("acme", limit=10) == [Waiting(tag="gpu", runs=1, since=7.0)]
 
 
-def test_a_run_counts_once_in_each_step_of_its_life(index: RunIndex) -> None:
+def test_a_run_counts_once_per_status(index: RunIndex) -> None:
     life: list[dict[str, Any]] = [
         {"status": "PENDING", "submitted_at": 10.0},
         {"status": "RUNNING", "submitted_at": 10.0, "start_time": 10.5},
@@ -63,7 +63,7 @@ def test_a_run_counts_once_in_each_step_of_its_life(index: RunIndex) -> None:
     assert index.tallies("other") == {}
 
 
-def test_a_cancel_is_timed_by_its_receipt(index: RunIndex) -> None:
+def test_the_duration_of_a_cancel_starts_at_its_receipt(index: RunIndex) -> None:
     receipt = {"requested_at": 5.0, "stopped_at": 5.25, "how": "killed"}
     take_in(index, seen(1, A, status="CANCELLED", cancel=receipt))
     take_in(index, seen(2, B, status="CANCELLED", cancel=receipt | {"how": None}))
@@ -74,7 +74,7 @@ def test_a_cancel_is_timed_by_its_receipt(index: RunIndex) -> None:
     assert totals(index.tallies())["finished", "CANCELLED"] == (3, 0.0)
 
 
-def test_what_was_stored_before_the_index_was_begun_is_listed_and_not_tallied(index: RunIndex) -> None:
+def test_runs_older_than_the_index_are_listed_and_not_counted(index: RunIndex) -> None:
     index.reset(count_after=2)
 
     take_in(index, seen(1, A, status="COMPLETED"), seen(2, B))
@@ -84,7 +84,7 @@ def test_what_was_stored_before_the_index_was_begun_is_listed_and_not_tallied(in
     assert totals(index.tallies()) == {("submitted", ""): (1, 0.0), ("finished", "COMPLETED"): (1, 0.0)}
 
 
-def test_a_reset_begins_the_sums_anew(index: RunIndex) -> None:
+def test_a_reset_clears_the_counters(index: RunIndex) -> None:
     take_in(index, seen(1, A, status="COMPLETED"), seen(2, B))
 
     index.reset()
@@ -94,7 +94,7 @@ def test_a_reset_begins_the_sums_anew(index: RunIndex) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A run's states in order, as far as it has come; then it may be removed, and begin again."""
+    """The states of a run in order up to the current one; the run may then be removed and start again."""
 
     run_id: RunId
     states: tuple[dict[str, Any], ...]
@@ -131,11 +131,11 @@ def lives(draw: st.DrawFn, run_id: RunId) -> Life:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[list[Life], list[list[Change]]]:
-    """Lives of three runs, one after the other for each run, mixed; and batches, as a bucket without history gives."""
+    """Interleaved lives of three runs, and batches as a bucket without history delivers them."""
     queues = [draw(st.lists(lives(run_id), min_size=1, max_size=3)) for run_id in (A, B, C)]
     everything = []
     for queue in queues:
-        # Only a run that was removed begins again.
+        # Only a removed run starts again.
         courses = [Life(life.run_id, life.states, True) for life in queue[:-1]] + queue[-1:]
         everything.append(courses)
     steps = [_steps(courses) for courses in everything]
@@ -158,7 +158,7 @@ def _steps(courses: Sequence[Life]) -> list[dict[str, Any] | None]:
 
 @st.composite
 def _deliveries(draw: st.DrawFn, history: list[Change]) -> list[list[Change]]:
-    """Cut anywhere, shuffled inside, with replays, and without states that were replaced before they were read."""
+    """Random batches, shuffled, with replays, without states that were replaced before they were read."""
     batches, done = [], 0
     while done < len(history):
         upto = draw(st.integers(done + 1, len(history)))
@@ -174,7 +174,7 @@ def _deliveries(draw: st.DrawFn, history: list[Change]) -> list[list[Change]]:
 
 
 def _replaced(later: list[Change], change: Change) -> bool:
-    """Whether the run goes on within the batch: its next state tells of this one."""
+    """Whether the batch contains a later state of the run, which implies this one."""
     following = next((other for other in later if other.run_id == change.run_id), None)
     return isinstance(change, RunRow) and isinstance(following, RunRow)
 
@@ -203,9 +203,7 @@ def recounted(courses: list[Life], tenant_id: str | None) -> Mapping[tuple[str, 
 
 
 @given(world=worlds())
-def test_however_lives_are_delivered_the_sums_are_those_of_a_recount(
-    world: tuple[list[Life], list[list[Change]]],
-) -> None:
+def test_counters_equal_a_recount_for_any_delivery(world: tuple[list[Life], list[list[Change]]]) -> None:
     courses, batches = world
     present = [life for life in courses if not life.ends_removed]
     for kind in ("memory", "sqlite"):
@@ -221,7 +219,7 @@ def test_however_lives_are_delivered_the_sums_are_those_of_a_recount(
                 assert totals(index.tallies(tenant_id)) == recounted(courses, tenant_id)
 
 
-def test_times_are_sorted_into_buckets_by_their_upper_bounds(index: RunIndex) -> None:
+def test_durations_are_counted_by_inclusive_upper_bounds(index: RunIndex) -> None:
     for sequence, seconds in enumerate((0.0, 0.25, 0.5, 0.75, 1e6), start=1):
         run_id = RunId(f"run-{sequence}")
         take_in(index, seen(sequence, run_id, status="COMPLETED", start_time=100.0, end_time=100.0 + seconds))

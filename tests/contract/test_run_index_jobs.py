@@ -1,4 +1,4 @@
-"""What every index promises about jobs by id and by label, and about the labels; memory is the reference for SQLite."""
+"""The jobs and labels of every RunIndex; the in-memory one is the reference for SQLite."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def labels(
     return list(index.labels(LabelQuery(prefix=prefix, tenant_id=tenant_id, after=after, limit=limit)))
 
 
-def test_jobs_are_listed_by_id_the_newest_first_whatever_changed_last(index: RunIndex) -> None:
+def test_jobs_are_listed_by_id_newest_first_regardless_of_changes(index: RunIndex) -> None:
     take_in(index, seen(1, B, status="RUNNING"), seen(2, D), seen(3, A, status="FAILED"), seen(4, C))
 
     take_in(index, seen(5, A, status="COMPLETED", updated_at=900.0))
@@ -58,7 +58,7 @@ def test_jobs_are_listed_by_id_the_newest_first_whatever_changed_last(index: Run
     assert ids(index, JobQuery()) == [D, C, B, A]
 
 
-def test_a_job_is_shown_with_its_summary(index: RunIndex) -> None:
+def test_a_listed_job_has_its_summary(index: RunIndex) -> None:
     take_in(index, seen(1, A, tags=["x"], updated_at=5.0))
 
     (shown,) = index.jobs(JobQuery(labels=("x",))).runs
@@ -111,7 +111,7 @@ def test_every_given_filter_applies(index: RunIndex, query: JobQuery, expected: 
 
 
 @pytest.mark.parametrize("label", ["urgent\0", "urgent\0x", "\0", "urgen", "urgent ", "URGENT"])
-def test_a_label_is_asked_for_as_a_whole(index: RunIndex, label: str) -> None:
+def test_a_label_filter_matches_the_whole_label(index: RunIndex, label: str) -> None:
     take_in(index, seen(1, A, tags=["urgent"]))
 
     assert ids(index, JobQuery(labels=("urgent",))) == [A]
@@ -135,7 +135,7 @@ def test_archived_jobs_are_in_no_list_and_no_count(index: RunIndex) -> None:
     assert labels(index) == [("x", 2), ("y", 1)]
 
 
-def test_a_job_with_other_labels_leaves_the_lists_it_was_in(index: RunIndex) -> None:
+def test_a_job_with_changed_labels_leaves_its_previous_lists(index: RunIndex) -> None:
     take_in(index, seen(1, A, tags=["old", "kept"]), seen(2, B, tags=["old"]))
 
     take_in(index, seen(3, A, tags=["kept", "new"]))
@@ -145,7 +145,7 @@ def test_a_job_with_other_labels_leaves_the_lists_it_was_in(index: RunIndex) -> 
     assert labels(index) == [("kept", 1), ("new", 1), ("old", 1)]
 
 
-def test_a_removed_job_is_gone_from_lists_and_counts(index: RunIndex) -> None:
+def test_a_removed_job_is_in_no_list_and_no_count(index: RunIndex) -> None:
     take_in(index, seen(1, A, tags=["x", "y"]), seen(2, B, tags=["x"]), seen(3, C, archived_at=9.0))
 
     take_in(index, removed(4, A), removed(5, C))
@@ -168,7 +168,7 @@ def test_labels_are_counted_per_tenant_and_for_all(index: RunIndex) -> None:
     assert labels(index, tenant_id="nobody") == []
 
 
-def test_labels_are_found_by_their_beginning_and_read_page_by_page(index: RunIndex) -> None:
+def test_labels_are_found_by_prefix_in_pages(index: RunIndex) -> None:
     take_in(index, seen(1, A, tags=["team:a", "team:b", "team", "tea", "team:c"]), seen(2, B, tags=["team:b", "u"]))
 
     assert labels(index, prefix="team") == [("team", 1), ("team:a", 1), ("team:b", 2), ("team:c", 1)]
@@ -181,7 +181,7 @@ def test_labels_are_found_by_their_beginning_and_read_page_by_page(index: RunInd
     assert labels(index, prefix="no") == []
 
 
-def test_labels_are_in_the_order_of_their_code_points(index: RunIndex) -> None:
+def test_labels_are_sorted_by_code_point(index: RunIndex) -> None:
     # In UTF-16 the pair of the last one would come before the one ahead of it.
     in_order = ["", "A", "Z", "a", "a\u0301", "z", "é", "日本", "\uff21", "\U0001f600"]
     take_in(index, seen(1, A, tags=in_order[::-1]))
@@ -205,7 +205,7 @@ def test_labels_are_in_the_order_of_their_code_points(index: RunIndex) -> None:
         (JobQuery(labels=("third", "never")), 1000),
     ],
 )
-def test_reading_to_the_end_shows_each_job_once(index: RunIndex, query: JobQuery, step: int, limit: int) -> None:
+def test_pages_contain_each_job_once(index: RunIndex, query: JobQuery, step: int, limit: int) -> None:
     runs = numbered(300)
     fill(index, runs, tenants=("",))
 
@@ -213,7 +213,7 @@ def test_reading_to_the_end_shows_each_job_once(index: RunIndex, query: JobQuery
 
 
 def fill(index: RunIndex, runs: list[RunId], tenants: tuple[str, ...]) -> None:
-    """Every second one is RUNNING, every third has `third`, every fifth `fifth`, the others `never`."""
+    """Every second job is RUNNING, every third has the label `third`, every fifth `fifth`, the others `never`."""
     changes = [
         seen(
             n + 1,
@@ -238,7 +238,7 @@ def fill(index: RunIndex, runs: list[RunId], tenants: tuple[str, ...]) -> None:
         JobQuery(labels=("fifth",), status=("PENDING", "RUNNING"), limit=1000),
     ],
 )
-def test_short_pages_lead_to_the_same_list(
+def test_short_pages_add_up_to_the_same_list(
     query: JobQuery, tenants: tuple[str, ...], max_read: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "MAX_READ", max_read)
@@ -250,7 +250,7 @@ def test_short_pages_lead_to_the_same_list(
         assert ids(index, query) == ids(reference, query)
 
 
-def test_matches_far_down_are_reached_by_short_pages_of_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_distant_matches_are_reached_by_pages_of_bounded_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "MAX_READ", 1_000)
     runs = numbered(3_000)
     with opened("sqlite") as index:
@@ -262,7 +262,7 @@ def test_matches_far_down_are_reached_by_short_pages_of_bounded_work(monkeypatch
     assert [len(page) for page in [first, *others]] == [0, 0, 1_000, 0]
 
 
-def test_labels_of_another_time_are_found_without_reading_what_is_newer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_labels_are_found_without_reading_newer_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "MAX_READ", 4_096)
     runs = numbered(20_000)
     with opened("sqlite") as index:
@@ -276,7 +276,7 @@ def test_labels_of_another_time_are_found_without_reading_what_is_newer(monkeypa
 
 
 @pytest.mark.parametrize("query", [RunQuery(labels=("even", "odd")), RunQuery(labels=("even", "odd"), flow="main")])
-def test_common_labels_that_never_meet_are_found_out_without_reading_a_run(
+def test_frequent_disjoint_labels_match_nothing_without_reading_a_run(
     query: RunQuery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "in_order", None)
@@ -300,7 +300,7 @@ def test_many_tenants_are_merged_into_one_list(index: RunIndex) -> None:
     assert labels(index, after="x", limit=1) == [("y", 250)]
 
 
-def test_jobs_with_ids_of_foreign_origin_come_last(index: RunIndex) -> None:
+def test_jobs_with_foreign_ids_are_listed_last(index: RunIndex) -> None:
     foreign = [RunId("run-1"), RunId("run-2"), RunId("zz"), RunId(A.upper()[:-1] + "F")]
     take_in(index, *(seen(n + 1, run_id) for n, run_id in enumerate([*foreign, A])))
 
@@ -338,7 +338,7 @@ def test_an_older_version_under_a_newer_revision_changes_nothing(index: RunIndex
     assert labels(index) == [("x", 1)]
 
 
-def test_a_reset_forgets_labels(index: RunIndex) -> None:
+def test_a_reset_removes_labels(index: RunIndex) -> None:
     take_in(index, seen(1, A, tags=["x"]))
 
     index.reset()
@@ -366,7 +366,7 @@ CHANGE = st.tuples(st.sampled_from([A, B, C, FOREIGN]), st.none() | st.tuples(st
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Change], list[list[Change]]]:
-    """A bucket's history, and batches in which it was delivered: cut anywhere, shuffled inside, with replays."""
+    """A bucket's history, and the batches of its delivery: of any size, shuffled, with replays."""
     history = [
         removed(sequence, run_id) if change is None else seen(sequence, run_id, version=change[0], **change[1])
         for sequence, (run_id, change) in enumerate(draw(st.lists(CHANGE, min_size=1, max_size=24)), start=1)
@@ -399,7 +399,7 @@ def everything(index: RunIndex) -> list[object]:
 
 
 @given(delivered=histories())
-def test_however_a_history_is_delivered_and_replayed_jobs_and_labels_are_the_same(
+def test_jobs_and_labels_do_not_depend_on_delivery_and_replay(
     delivered: tuple[list[Change], list[list[Change]]],
 ) -> None:
     history, batches = delivered

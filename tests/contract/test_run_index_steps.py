@@ -1,4 +1,4 @@
-"""What every index of runs promises about steps: what can be claimed, what waits, what is over, and how many."""
+"""The steps of every RunIndex: claimable nodes, waits, expired leases, and counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def index(request: pytest.FixtureRequest) -> Iterator[RunIndex]:
         yield index
 
 
-# As often as a node may be begun where its graph does not say.
+# The default number of attempts of a node.
 LAST = MAX_NODE_ATTEMPTS
 
 
@@ -50,7 +50,7 @@ def since(moment: float, row: RunRow) -> RunRow:
     return replace(row, steps=tuple(step._replace(since=moment) for step in row.steps))
 
 
-def test_ready_nodes_can_be_claimed_the_oldest_execution_first_its_nodes_in_order(index: RunIndex) -> None:
+def test_ready_nodes_are_claimable_by_execution_age_and_node_order(index: RunIndex) -> None:
     take_in(index, shown(1, B, ready("z"), done("d"), ready("a", attempt=1)), shown(2, A, ready("n")))
 
     assert claimed(index, "g") == [(A, "n"), (B, "z"), (B, "a")]
@@ -60,7 +60,7 @@ def test_ready_nodes_can_be_claimed_the_oldest_execution_first_its_nodes_in_orde
     )
 
 
-def test_only_nodes_of_the_graphs_and_the_tenant_asked_for_can_be_claimed(index: RunIndex) -> None:
+def test_only_nodes_of_the_requested_graphs_and_tenant_are_claimable(index: RunIndex) -> None:
     take_in(
         index,
         shown(1, A, ready("n"), flow="f", tenant_id="acme"),
@@ -76,7 +76,7 @@ def test_only_nodes_of_the_graphs_and_the_tenant_asked_for_can_be_claimed(index:
     assert claimed(index) == []
 
 
-def test_a_lease_can_be_claimed_from_its_end_on_among_the_ready_ones(index: RunIndex) -> None:
+def test_an_expired_lease_is_claimable_among_ready_nodes(index: RunIndex) -> None:
     take_in(index, shown(1, A, leased("late", 60.0), leased("early", 50.0, attempt=4)), shown(2, B, ready("n")))
 
     assert claimed(index, "g", now=49.9) == [(B, "n")]
@@ -86,7 +86,7 @@ def test_a_lease_can_be_claimed_from_its_end_on_among_the_ready_ones(index: RunI
     assert index.claimable(["g"], tenant_id=None, now=50.0, limit=1)[0].attempt == 4
 
 
-def test_a_lease_without_a_graph_is_nobodys_business_but_its_holders(index: RunIndex) -> None:
+def test_a_lease_without_a_graph_is_not_claimable(index: RunIndex) -> None:
     take_in(index, shown(1, A, leased("n", 50.0), ready("r"), graph=False))
 
     assert claimed(index, "g", now=99.0) == []
@@ -94,7 +94,7 @@ def test_a_lease_without_a_graph_is_nobodys_business_but_its_holders(index: RunI
     assert due(index, 99.0) == []
 
 
-def test_a_lease_of_the_last_attempt_cannot_be_claimed_and_has_an_end(index: RunIndex) -> None:
+def test_a_lease_of_the_last_attempt_is_not_claimable_and_expires(index: RunIndex) -> None:
     take_in(index, shown(1, A, leased("n", 50.0, attempt=LAST), ready("r")))
 
     assert claimed(index, "g", now=99.0) == [(A, "r")]
@@ -102,7 +102,7 @@ def test_a_lease_of_the_last_attempt_cannot_be_claimed_and_has_an_end(index: Run
     assert (due(index, 49.0), due(index, 50.0)) == ([], [(A, "n")])
 
 
-def test_the_next_end_of_a_lease_is_the_earliest_of_those_asked_for(index: RunIndex) -> None:
+def test_the_next_lease_expiry_is_the_earliest_of_the_requested_graphs(index: RunIndex) -> None:
     assert index.next_lease_end(["g"], tenant_id=None) is None
 
     take_in(
@@ -118,7 +118,7 @@ def test_the_next_end_of_a_lease_is_the_earliest_of_those_asked_for(index: RunIn
     assert index.next_lease_end(["f"], tenant_id="acme") is None
 
 
-def test_waits_are_listed_the_longest_first_with_all_that_is_known_of_them(index: RunIndex) -> None:
+def test_waits_are_listed_longest_first_with_all_fields(index: RunIndex) -> None:
     take_in(
         index,
         shown(5, A, waiting("late", "k1")),
@@ -142,7 +142,7 @@ def test_waits_are_listed_the_longest_first_with_all_that_is_known_of_them(index
     assert (second.run_id, second.prompt, second.since, second.due_at) == (A, None, 105.0, None)
 
 
-def test_waits_of_the_same_moment_are_listed_by_id_and_place(index: RunIndex) -> None:
+def test_waits_of_equal_age_are_listed_by_id_and_position(index: RunIndex) -> None:
     take_in(
         index,
         since(5.0, shown(1, B, waiting("z"), waiting("a"))),
@@ -182,7 +182,7 @@ def test_every_given_filter_of_waits_applies(index: RunIndex, query: dict[str, A
 
 
 @pytest.mark.parametrize("query", [{}, {"graph_id": "g"}, {"run_id": B}])
-def test_pages_of_waits_follow_each_other(index: RunIndex, query: dict[str, Any]) -> None:
+def test_pages_of_waits_are_consecutive(index: RunIndex, query: dict[str, Any]) -> None:
     take_in(
         index,
         since(5.0, shown(1, A, waiting("a"), waiting("b"), waiting("c"))),
@@ -198,7 +198,7 @@ def test_pages_of_waits_follow_each_other(index: RunIndex, query: dict[str, Any]
     assert found == list(whole)
 
 
-def test_what_is_over_is_found_the_earliest_first(index: RunIndex) -> None:
+def test_expired_steps_are_found_earliest_first(index: RunIndex) -> None:
     take_in(
         index,
         shown(1, A, leased("a", 60.0, attempt=LAST), waiting("b", deadline_at=50.0), waiting("for ever"), ready("r")),
@@ -223,7 +223,7 @@ def test_steps_are_counted_by_kind(index: RunIndex) -> None:
     assert index.steps_count() == {StepKind.READY: 3, StepKind.LEASED: 1, StepKind.WAITING: 0}
 
 
-def test_a_node_that_moves_on_leaves_the_list_it_was_in(index: RunIndex) -> None:
+def test_a_changed_node_leaves_its_previous_list(index: RunIndex) -> None:
     take_in(index, shown(1, A, ready("a"), ready("b")))
 
     take_in(index, shown(2, A, leased("a", 50.0), ready("b")))
@@ -241,7 +241,7 @@ def test_a_node_that_moves_on_leaves_the_list_it_was_in(index: RunIndex) -> None
 
 
 @pytest.mark.parametrize("fields", [ENDED, CANCELLING])
-def test_an_execution_that_ends_or_is_cancelled_leaves_no_steps(index: RunIndex, fields: dict[str, Any]) -> None:
+def test_a_finished_or_cancelled_execution_has_no_steps(index: RunIndex, fields: dict[str, Any]) -> None:
     nodes = (ready("a"), leased("b", 5.0), waiting("c", deadline_at=6.0))
     take_in(index, shown(1, A, *nodes), shown(2, B, *nodes))
 
@@ -252,7 +252,7 @@ def test_an_execution_that_ends_or_is_cancelled_leaves_no_steps(index: RunIndex,
     assert set(index.steps_count().values()) == {1}
 
 
-def test_a_removed_execution_leaves_no_steps_and_may_come_again(index: RunIndex) -> None:
+def test_a_removed_execution_has_no_steps_and_may_be_stored_again(index: RunIndex) -> None:
     take_in(index, shown(1, A, ready("a"), waiting("b")))
 
     take_in(index, removed(2, A))
@@ -265,7 +265,7 @@ def test_a_removed_execution_leaves_no_steps_and_may_come_again(index: RunIndex)
     assert (claimed(index, "g"), set(index.steps_count().values())) == ([], {0})
 
 
-def test_an_older_version_changes_no_step(index: RunIndex) -> None:
+def test_an_older_version_changes_no_steps(index: RunIndex) -> None:
     take_in(index, shown(1, A, leased("a", 50.0), version=7))
 
     take_in(index, shown(2, A, ready("a"), version=6))
@@ -332,9 +332,7 @@ def everything(index: RunIndex) -> list[object]:
 
 
 @given(changes=st.lists(CHANGE, min_size=1, max_size=20), cuts=st.sets(st.integers(1, 19)), replay=st.booleans())
-def test_however_a_history_is_delivered_the_steps_are_the_same(
-    changes: list[Change], cuts: set[int], replay: bool
-) -> None:
+def test_steps_do_not_depend_on_delivery(changes: list[Change], cuts: set[int], replay: bool) -> None:
     history = history_of(changes)
     ends = sorted({cut for cut in cuts if cut < len(history)} | {len(history)})
     with opened("memory") as reference, opened("memory") as memory, opened("sqlite") as sqlite:
@@ -349,7 +347,7 @@ def test_however_a_history_is_delivered_the_steps_are_the_same(
 
 
 @given(changes=st.lists(CHANGE, min_size=1, max_size=12))
-def test_both_indexes_give_the_same_answers_after_every_change(changes: list[Change]) -> None:
+def test_both_indexes_give_equal_results_after_every_change(changes: list[Change]) -> None:
     with opened("memory") as memory, opened("sqlite") as sqlite:
         for change in history_of(changes):
             memory.apply([change], at(change.revision))

@@ -29,7 +29,7 @@ async def appended(log: SubjectLog, key: str, *parts: bytes, after: int = 0) -> 
     return messages
 
 
-async def test_messages_of_a_key_are_read_in_order_among_those_of_others(log: SubjectLog) -> None:
+async def test_messages_of_a_key_are_read_in_order(log: SubjectLog) -> None:
     first = await appended(log, "a", b"1", b"2")
     (other,) = await appended(log, "b", b"other")
     last = await appended(log, "a", b"3", after=first[-1].sequence)
@@ -50,7 +50,7 @@ async def test_an_unknown_key_has_no_messages(log: SubjectLog) -> None:
     assert await log.next("a", after=0) is None
 
 
-async def test_a_long_log_is_read_whole_and_in_parts(log: SubjectLog) -> None:
+async def test_a_long_log_is_read_completely_and_in_parts(log: SubjectLog) -> None:
     messages = await appended(log, "a", *(b"%d" % number for number in range(1500)))
 
     assert await log.read("a") == messages
@@ -59,12 +59,12 @@ async def test_a_long_log_is_read_whole_and_in_parts(log: SubjectLog) -> None:
         assert await log.read("a", after=after, limit=limit) == messages[first:][:limit]
 
 
-async def test_an_append_behind_an_older_message_is_a_conflict(log: SubjectLog) -> None:
+async def test_an_append_after_an_outdated_message_is_a_conflict(log: SubjectLog) -> None:
     first, second = await appended(log, "a", b"1", b"2")
 
-    answers = [await append(log, "a", b"late", after=after) for after in (0, first.sequence, second.sequence + 7)]
+    results = [await append(log, "a", b"late", after=after) for after in (0, first.sequence, second.sequence + 7)]
 
-    assert answers == [Conflict()] * 3
+    assert results == [Conflict()] * 3
     assert await append(log, "unwritten", b"1", after=7) == Conflict()
     assert await log.read("a") == [first, second]
 
@@ -77,12 +77,12 @@ async def test_a_repeated_append_is_found_among_newer_messages(log: SubjectLog) 
     assert await append(log, "a", b"2", after=0, search_limit=1) == Conflict()
 
 
-async def test_of_many_writers_at_once_exactly_one_wins(log: SubjectLog) -> None:
+async def test_exactly_one_of_many_concurrent_writers_succeeds(log: SubjectLog) -> None:
     (first,) = await appended(log, "a", b"1")
 
-    answers = await asyncio.gather(*(append(log, "a", b"w%d" % number, after=first.sequence) for number in range(20)))
+    results = await asyncio.gather(*(append(log, "a", b"w%d" % number, after=first.sequence) for number in range(20)))
 
-    assert answers.count(Conflict()) == 19
+    assert results.count(Conflict()) == 19
     assert len(await log.read("a")) == 2
 
 
@@ -102,7 +102,7 @@ async def test_a_range_is_read_for_all_keys_or_one(log: SubjectLog) -> None:
     assert await log.read_range(after=1, upto=5, key="c") == []
 
 
-async def test_a_purged_key_is_empty_and_its_neighbour_is_not(log: SubjectLog) -> None:
+async def test_a_purge_empties_only_its_key(log: SubjectLog) -> None:
     await appended(log, "a", b"1", b"2")
     kept = await appended(log, "b", b"1")
 
@@ -114,9 +114,9 @@ async def test_a_purged_key_is_empty_and_its_neighbour_is_not(log: SubjectLog) -
     await appended(log, "a", b"again")
 
 
-async def test_a_listener_hears_of_each_stored_message_of_its_key(log: SubjectLog) -> None:
-    heard: asyncio.Queue[LogMessage | None] = asyncio.Queue()
-    await log.listen("a", heard.put_nowait)
+async def test_a_listener_receives_each_stored_message_of_its_key(log: SubjectLog) -> None:
+    received: asyncio.Queue[LogMessage | None] = asyncio.Queue()
+    await log.listen("a", received.put_nowait)
 
     await appended(log, "b", b"other")
     (first,) = await appended(log, "a", b"1")
@@ -124,11 +124,11 @@ async def test_a_listener_hears_of_each_stored_message_of_its_key(log: SubjectLo
     (second,) = await appended(log, "a", b"2", after=first.sequence)
 
     async with asyncio.timeout(PATIENCE_SEC):
-        assert [await heard.get(), await heard.get()] == [first, second]
-    assert heard.empty()
+        assert [await received.get(), await received.get()] == [first, second]
+    assert received.empty()
 
 
-async def test_a_listener_that_stops_does_not_stop_another(log: SubjectLog) -> None:
+async def test_stopping_a_listener_does_not_stop_another(log: SubjectLog) -> None:
     gone: asyncio.Queue[LogMessage | None] = asyncio.Queue()
     stays: asyncio.Queue[LogMessage | None] = asyncio.Queue()
     stop = await log.listen("a", gone.put_nowait)

@@ -14,7 +14,7 @@ from pyoco_server.errors import InvalidRequest, WheelNotFound, WheelVersionConfl
 from support.stores import Ports
 
 NAME = "demo-1.0-py3-none-any.whl"
-# Several pieces, and an end that is none.
+# Several chunks, the last of which is incomplete.
 LARGE = bytes(range(256)) * 4096 + b"the end"
 
 
@@ -31,7 +31,7 @@ async def read(ports: Ports, wheel: Wheel) -> bytes:
     return b"".join([piece async for piece in ports.wheels.read(wheel)])
 
 
-async def test_what_was_put_is_listed_and_comes_back_byte_for_byte(ports: Ports) -> None:
+async def test_a_stored_wheel_is_listed_and_read_unchanged(ports: Ports) -> None:
     assert await ports.wheels.all() == []
     assert await ports.wheels.get(NAME) is None
 
@@ -48,13 +48,13 @@ async def test_what_was_put_is_listed_and_comes_back_byte_for_byte(ports: Ports)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"x" * (128 * 1024), b"x" * (128 * 1024 + 1)])
-async def test_any_number_of_bytes_may_be_stored(ports: Ports, data: bytes) -> None:
+async def test_a_wheel_of_any_size_is_stored(ports: Ports, data: bytes) -> None:
     wheel = await put(ports, data=data)
 
     assert await read(ports, wheel) == data
 
 
-async def test_a_second_upload_takes_the_place_of_the_first(ports: Ports) -> None:
+async def test_a_second_upload_replaces_the_first(ports: Ports) -> None:
     first = await put(ports, data=b"first")
 
     second = await put(ports, data=b"second")
@@ -83,7 +83,7 @@ async def test_a_reader_never_sees_bytes_of_two_uploads(ports: Ports) -> None:
     assert ours.startswith(bytes(seen))
 
 
-async def test_what_was_there_stays_when_the_bytes_do_not_all_come(ports: Ports) -> None:
+async def test_an_incomplete_upload_keeps_the_stored_wheel(ports: Ports) -> None:
     first = await put(ports, data=b"first")
 
     async def cut_short() -> AsyncIterator[bytes]:
@@ -97,7 +97,7 @@ async def test_what_was_there_stays_when_the_bytes_do_not_all_come(ports: Ports)
     assert await read(ports, first) == b"first"
 
 
-async def test_a_deleted_wheel_is_gone_and_may_be_uploaded_again(ports: Ports) -> None:
+async def test_a_deleted_wheel_is_removed_and_may_be_uploaded_again(ports: Ports) -> None:
     wheel = await put(ports)
 
     assert await ports.wheels.delete(wheel)
@@ -112,7 +112,7 @@ async def test_a_deleted_wheel_is_gone_and_may_be_uploaded_again(ports: Ports) -
     assert await read(ports, again) == b"again"
 
 
-async def test_only_the_upload_that_is_meant_is_deleted(ports: Ports) -> None:
+async def test_a_delete_removes_only_the_named_upload(ports: Ports) -> None:
     first = await put(ports, data=b"first")
     second = await put(ports, data=b"second")
 
@@ -121,22 +121,22 @@ async def test_only_the_upload_that_is_meant_is_deleted(ports: Ports) -> None:
     assert await ports.wheels.all() == [second]
 
 
-async def test_an_upload_that_is_not_admitted_changes_nothing(ports: Ports) -> None:
+async def test_a_rejected_upload_changes_nothing(ports: Ports) -> None:
     first = await put(ports, data=b"first")
-    asked: list[Sequence[Wheel]] = []
+    lists: list[Sequence[Wheel]] = []
 
     def refuse(present: Sequence[Wheel]) -> None:
-        asked.append(present)
+        lists.append(present)
         raise WheelVersionConflict
 
     with pytest.raises(WheelVersionConflict):
         await ports.wheels.put(NAME, pieces_of(b"second"), tags=(), admit=refuse)
 
-    assert asked == [[first]]
+    assert lists == [[first]]
     assert await ports.wheels.all() == [first]
 
 
-async def test_of_many_uploads_at_once_each_is_admitted_by_what_is_there_at_that_moment(ports: Ports) -> None:
+async def test_concurrent_uploads_are_admitted_by_the_current_list(ports: Ports) -> None:
     def only_the_first(present: Sequence[Wheel]) -> None:
         if present:
             raise WheelVersionConflict
@@ -151,7 +151,7 @@ async def test_of_many_uploads_at_once_each_is_admitted_by_what_is_there_at_that
     assert await ports.wheels.all() == won
 
 
-async def test_uploads_without_conflict_all_succeed_and_are_listed_by_name(ports: Ports) -> None:
+async def test_uploads_without_conflict_succeed_and_are_listed_by_name(ports: Ports) -> None:
     names = [f"demo{number}-1.0-py3-none-any.whl" for number in reversed(range(8))]
 
     stored = await asyncio.gather(*(put(ports, name) for name in names))

@@ -1,4 +1,4 @@
-"""Flows that behave and misbehave, for real workers; loaded by their resolver, never imported by a test."""
+"""Correct and faulty flows for real workers; loaded by their resolver, never imported by a test."""
 
 # ruff: noqa: T201  # that what tasks print is found again is what they are for
 from __future__ import annotations
@@ -43,7 +43,7 @@ def ignore() -> None:
 
 
 def wait_for_file(path: str) -> str:
-    """Is done when the file is there."""
+    """Ends when the file exists."""
     while not Path(path).exists():
         time.sleep(0.01)
     return "found"
@@ -58,7 +58,7 @@ def count(ctx: Any, path: str) -> str:
 
 
 def note_and_wait(path: str, witness: str) -> str:
-    """The same, and leaves a line that it has begun."""
+    """The same, and writes a line when it starts."""
     with Path(witness).open("a") as file:
         file.write("begun\n")
     return wait_for_file(path)

@@ -1,4 +1,4 @@
-"""`pyoco-server-admin` beside a `pyoco-server up` that asks for keys; all processes are real."""
+"""`pyoco-server-admin` with a `pyoco-server up` that requires keys; all processes are real."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ def as_json(folder: Path, *arguments: str) -> Any:
     return orjson.loads("\n".join(out))
 
 
-def test_a_key_is_the_only_thing_on_stdout_and_opens_at_once(
-    folder: Path, system: Program, client: httpx.Client
-) -> None:
+def test_a_new_key_is_the_only_output_and_valid_at_once(folder: Path, system: Program, client: httpx.Client) -> None:
     assert client.get("/runs").status_code == 401
 
     code, out, err = admin(folder, "create", "--tenant", "team-a", "--name", "ci", "--expires-in", "90d")
@@ -61,11 +59,11 @@ def test_a_key_is_the_only_thing_on_stdout_and_opens_at_once(
     submitted = client.post("/runs", json={"flow_name": "hello"}, headers={"X-API-Key": key})
     run = client.get(f"/runs/{submitted.json()['run_id']}", headers={"X-API-Key": key}).json()
     assert (run["tenant_id"], run["api_key_id"]) == ("team-a", key.split("_")[1])
-    assert key not in system.said()
-    assert PEPPER not in system.said()
+    assert key not in system.output()
+    assert PEPPER not in system.output()
 
 
-def test_keys_are_listed_without_their_secrets_and_revoked_for_good(
+def test_keys_are_listed_without_secrets_and_revoked_permanently(
     folder: Path, system: Program, client: httpx.Client
 ) -> None:
     made = as_json(folder, "create", "--tenant", "team-b", "--scopes", "runs:read")
@@ -79,7 +77,7 @@ def test_keys_are_listed_without_their_secrets_and_revoked_for_good(
 
     assert (code, out) == (0, []), err
     while (refused := client.get("/runs", headers=shown)).status_code == 200:
-        pass  # every gateway looks four times a second
+        pass  # every gateway checks four times a second
     assert (refused.status_code, refused.json()["err_id"]) == (403, "ERR-PYOCO-0015")
     assert as_json(folder, "list", "--tenant", "team-b") == []
     (ended,) = as_json(folder, "list", "--tenant", "team-b", "--all")
@@ -99,7 +97,7 @@ def test_keys_are_listed_without_their_secrets_and_revoked_for_good(
         (["create", "--tenant", "t", "--expires-at", "2001-01-01"], "expired already"),
     ],
 )
-def test_what_cannot_be_done_ends_with_1_and_says_what_to_do(
+def test_a_failed_command_exits_with_1_and_a_hint(
     folder: Path, system: Program, arguments: list[str], printed: str
 ) -> None:
     code, out, err = admin(folder, *arguments)

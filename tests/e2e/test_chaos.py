@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SHORT = ("--seconds", "15", "--kill-every", "1.5", "--rate", "6", "--executions", "1", "--seed", "20", "--settle", "90")
-# Long outages of the broker and wheel changes take longer; they are left to `scripts/chaos`.
+# Long outages of the broker and wheel changes take longer; `scripts/chaos` has them.
 KINDS = (
     "worker,gateway,nats,runner,fork_server,worker_stop,gateway_stop,worker_pause,gateway_pause,nats_pause,worker_twin"
 )

@@ -1,4 +1,4 @@
-"""`pyoco-client` as people use it: every command once, against one real `pyoco-server up --with-worker`."""
+"""Every command of `pyoco-client` once, against one real `pyoco-server up --with-worker`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MISSING_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the worker was started; a flow.yaml finds its tasks there."""
+    """The working directory of the worker, which contains the tasks of a flow.yaml."""
     return tmp_path_factory.mktemp("client")
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(folder: Path) -> Iterator[str]:
     with client("init", ".", cwd=folder) as first:
         assert first.exit_code() == 0
-    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "beside", env=QUICK) as system:
+    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "local", env=QUICK) as system:
         yield address_of(system)
 
 
@@ -60,7 +60,7 @@ def test_a_wait_that_times_out_fails_and_the_run_continues(shell: Shell, tmp_pat
     assert (cancelled["status"], cancelled["cancel"]["reason"]) == ("CANCELLED", "enough")
 
 
-def test_what_a_run_prints_is_read_followed_and_coloured_on_a_terminal_only(shell: Shell, tmp_path: Path) -> None:
+def test_a_log_is_read_and_followed_with_colours_only_on_a_terminal(shell: Shell, tmp_path: Path) -> None:
     failed = shell("submit", "--flow-name", "fails", "--output", "status").out.split()[0]
     with Terminal("-m", "pyoco_server.cli.client", "logs", failed, "--follow", cwd=tmp_path, env=shell.env) as terminal:
         code, drawn = terminal.end()
@@ -86,7 +86,7 @@ def test_a_run_is_watched_on_a_terminal(shell: Shell, tmp_path: Path) -> None:
     assert re.search(r"run \S+ COMPLETED in", drawn.splitlines()[-1])
 
 
-def test_how_far_a_task_is_is_seen_as_a_bar_in_tables_and_in_the_snapshot(shell: Shell, tmp_path: Path) -> None:
+def test_progress_of_a_task_is_in_the_bar_the_tables_and_the_snapshot(shell: Shell, tmp_path: Path) -> None:
     go = tmp_path / "go"
     run_id = shell.submit("counts", "--param", f"path={go}")
     watch = ["-m", "pyoco_server.cli.client", "watch", run_id]
@@ -104,7 +104,7 @@ def test_how_far_a_task_is_is_seen_as_a_bar_in_tables_and_in_the_snapshot(shell:
     assert run["progress"] == {"count": 42.0}
 
 
-def test_the_first_flow_runs_as_it_was_written(shell: Shell) -> None:
+def test_the_flow_written_by_init_runs_unchanged(shell: Shell) -> None:
     submitted = shell("submit-yaml", "--workflow-file", "flow.yaml", "--flow-name", "hello", "--wait", "-o", "table")
 
     assert submitted.code == 0, submitted.out + submitted.err
@@ -128,7 +128,7 @@ def test_a_job_is_followed_downloaded_labelled_found_and_removed(shell: Shell) -
     assert shell("get", job_id).json()["status"] == "COMPLETED"  # a job is a run
 
 
-def test_a_failed_run_fails_the_commands_that_wait_for_it_and_its_dead_letter_is_run_again(shell: Shell) -> None:
+def test_a_failed_run_fails_waiting_commands_and_its_dead_letter_is_replayed(shell: Shell) -> None:
     failed = shell("submit", "--flow-name", "fails", "--wait")
     run = json.loads(failed.out)
     (letter,) = shell("dlq", "--flow", "fails", "--limit", "1").json()["items"]
@@ -171,7 +171,7 @@ def test_an_error_of_the_server_is_printed_on_stderr_with_its_id(
     assert "hint: " in refused.err
 
 
-def test_a_program_that_reads_a_pipe_gets_json(shell: Shell) -> None:
+def test_output_to_a_pipe_is_json(shell: Shell) -> None:
     shell.submit("hello", "--params-file", _written(shell.folder / "params.yaml", "name: 花子\n"))
 
     assert shell("list", "--limit", "1", "--include", "full").json()[0]["params"] == {"name": "花子"}

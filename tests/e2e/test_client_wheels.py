@@ -1,4 +1,4 @@
-"""`pyoco-client` and the wheel registry, against a real gateway; the bar on a real terminal."""
+"""`pyoco-client` and the wheel registry, against a real gateway, with progress bars on a real terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_wheel_is_uploaded_listed_fetched_and_deleted(shell: Shell) -> None:
     assert [event["action"] for event in shell("wheel-history", "--wheel-name", NAME).json()] == ["delete", "upload"]
 
 
-def test_on_a_terminal_a_bar_shows_how_far_an_upload_is(shell: Shell) -> None:
+def test_an_upload_on_a_terminal_has_a_progress_bar(shell: Shell) -> None:
     path = large_wheel(shell.folder / wheel_name("large"), 20_000_000, "large")
     words = ("-m", "pyoco_server.cli.client", "wheel-upload", "--wheel-file", str(path))
 

@@ -1,4 +1,4 @@
-"""One `pyoco-server up --with-worker`, and everything a newcomer tries on it; all processes are real."""
+"""The first steps of a new user with one `pyoco-server up --with-worker`; all processes are real."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def system(folder: Path) -> Iterator[Program]:
-    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "beside", env=QUICK) as program:
+    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "local", env=QUICK) as program:
         yield program
 
 
@@ -40,14 +40,14 @@ def client(system: Program) -> Iterator[httpx.Client]:
 
 
 def submit(client: httpx.Client, flow_name: str, **params: Any) -> str:
-    answer = client.post("/runs", json={"flow_name": flow_name, "params": params})
-    assert answer.status_code == 200, answer.text
-    run_id: str = answer.json()["run_id"]
+    response = client.post("/runs", json={"flow_name": flow_name, "params": params})
+    assert response.status_code == 200, response.text
+    run_id: str = response.json()["run_id"]
     return run_id
 
 
-def seen(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
-    """The run as soon as it has one of these statuses: polled."""
+def wait_for_status(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
+    """Polls the run until it has one of these statuses."""
 
     def ask() -> dict[str, Any]:
         run: dict[str, Any] = client.get(f"/runs/{run_id}", params={"include": "records"}).json()
@@ -57,19 +57,17 @@ def seen(client: httpx.Client, run_id: str, *statuses: str) -> dict[str, Any]:
 
 
 def begun(client: httpx.Client, run_id: str) -> None:
-    """Return when the flow's task is seen to run."""
+    """Waits until the task of the flow runs."""
     until(lambda: client.get(f"/runs/{run_id}").json()["tasks"], lambda tasks: "RUNNING" in tasks.values())
 
 
-def test_an_accepted_run_is_on_the_disk(client: httpx.Client) -> None:
+def test_an_accepted_run_is_on_disk(client: httpx.Client) -> None:
     assert client.post("/runs", json={"flow_name": "hello"}).json()["durability"] == "fsynced"
 
 
-def test_what_a_flow_prints_is_in_the_log_of_its_run_and_not_in_the_workers_own(
-    client: httpx.Client, system: Program
-) -> None:
+def test_output_of_a_flow_is_in_the_run_log_and_not_in_the_worker_log(client: httpx.Client, system: Program) -> None:
     run_id = submit(client, "hello", name="log")
-    seen(client, run_id, "COMPLETED")
+    wait_for_status(client, run_id, "COMPLETED")
 
     log = client.get(f"/runs/{run_id}/logs").json()
 
@@ -80,25 +78,29 @@ def test_what_a_flow_prints_is_in_the_log_of_its_run_and_not_in_the_workers_own(
 
 def test_an_unknown_flow_fails_its_run_and_leaves_a_dead_letter(client: httpx.Client, folder: Path) -> None:
     run_id = submit(client, "no-such-flow")
-    run = seen(client, run_id, "FAILED")
+    run = wait_for_status(client, run_id, "FAILED")
 
     assert "no-such-flow" in run["error"]
-    letter = next(letter for letter in asyncio.run(letters(folder)) if letter.run_id == run_id)
-    assert (letter.reason, letter.flow_name, letter.worker_id) == ("flow_not_found", "no-such-flow", "beside")
+    letter = next(letter for letter in asyncio.run(dead_letters(folder)) if letter.run_id == run_id)
+    assert (letter.reason, letter.flow_name, letter.worker_id) == (
+        "flow_not_found",
+        "no-such-flow",
+        "local",
+    )
 
 
-async def letters(folder: Path) -> list[DeadLetter]:
+async def dead_letters(folder: Path) -> list[DeadLetter]:
     config = locate_broker(replace(NatsBackendConfig(), data_dir=str(folder / "data")))
     async with open_stores(config, name="test") as stores:
         return list(await stores.dead_letters.recent())
 
 
-def test_a_cancelled_flow_that_does_not_listen_is_killed_after_the_grace(client: httpx.Client, system: Program) -> None:
+def test_a_flow_that_ignores_its_cancel_is_killed_after_the_grace_period(client: httpx.Client, system: Program) -> None:
     run_id = submit(client, "deaf")
     begun(client, run_id)
 
     client.post(f"/runs/{run_id}/cancel")
-    run = seen(client, run_id, "CANCELLED")
+    run = wait_for_status(client, run_id, "CANCELLED")
 
     assert run["cancel"]["how"] == "killed"
     assert 0.5 <= run["cancel"]["stopped_at"] - run["cancel"]["delivered_at"] < 1.5
@@ -108,7 +110,7 @@ def test_a_cancelled_flow_that_does_not_listen_is_killed_after_the_grace(client:
 def test_every_line_on_stdout_is_a_json_object_with_the_fields_of_the_contract(
     client: httpx.Client, system: Program
 ) -> None:
-    seen(client, submit(client, "fails"), "FAILED")
+    wait_for_status(client, submit(client, "fails"), "FAILED")
 
     lines = system.logs()
 
@@ -119,7 +121,7 @@ def test_every_line_on_stdout_is_a_json_object_with_the_fields_of_the_contract(
     assert all(line.keys() >= {"run_id", "flow_name", "tag", "worker_id", "reason"} for line in failed)
 
 
-def test_what_people_read_is_on_stderr_with_the_next_command_to_try(system: Program) -> None:
+def test_messages_for_people_are_on_stderr_with_the_next_command(system: Program) -> None:
     words = system.err.all()
 
     assert any("Ctrl-C" in line for line in words)
@@ -127,7 +129,7 @@ def test_what_people_read_is_on_stderr_with_the_next_command_to_try(system: Prog
     assert not any(line.startswith("{") for line in words)
 
 
-def test_the_data_folder_is_for_its_owner_only(folder: Path, system: Program) -> None:
+def test_only_the_owner_can_read_the_data_folder(folder: Path, system: Program) -> None:
     address_of(system)
 
     assert os.stat(folder / "data").st_mode & 0o077 == 0

@@ -1,4 +1,4 @@
-"""Workers as real processes, and how a gateway shows them when they start, stop and die."""
+"""Workers as real processes, and their states at a gateway when they start, stop and die."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICK = {
 working = partial(flow_worker, env=QUICK)
 
 
-def test_a_killed_worker_is_disconnected_and_a_stopped_one_has_said_goodbye(tmp_path: Path) -> None:
+def test_a_killed_worker_is_disconnected_and_a_stopped_one_graceful(tmp_path: Path) -> None:
     with up(tmp_path, env=QUICK) as program, connected(program) as client:
 
         def states() -> dict[str, str]:
@@ -37,7 +37,7 @@ def test_a_killed_worker_is_disconnected_and_a_stopped_one_has_said_goodbye(tmp_
             until(states, lambda shown: shown == {"polite": "IDLE", "unlucky": "IDLE"})
             polite.signal(signal.SIGTERM)
             unlucky.signal(signal.SIGKILL)
-            assert polite.exit_code() == 0, polite.said()
+            assert polite.exit_code() == 0, polite.output()
 
             ended = {"polite": "STOPPED_GRACEFUL", "unlucky": "DISCONNECTED"}
             assert until(states, lambda shown: shown == ended)
@@ -66,7 +66,7 @@ def test_a_worker_announces_its_flows_and_explain_names_an_unannounced_one(tmp_p
     assert explained["reasons"][1]["facts"]["announced_flows"][0] == "hello"
 
 
-def test_a_run_explains_what_became_of_its_worker_and_goes_on_with_the_next(tmp_path: Path) -> None:
+def test_a_run_of_a_lost_worker_explains_it_and_continues_on_another(tmp_path: Path) -> None:
     with up(tmp_path, env=QUICK) as program, connected(program) as client:
         signpost = tmp_path / "go-on"
         request = {"flow_name": "waits", "params": {"path": str(signpost)}}
@@ -93,7 +93,7 @@ def test_a_run_explains_what_became_of_its_worker_and_goes_on_with_the_next(tmp_
     assert (lost["status"], lost["worker_alive"], lost["worker_tags"]) == ("RUNNING", False, ["default"])
 
 
-def test_a_worker_id_that_is_in_use_is_refused_and_free_as_soon_as_its_owner_is_dead(tmp_path: Path) -> None:
+def test_a_worker_id_in_use_is_rejected_until_its_owner_is_dead(tmp_path: Path) -> None:
     with up(tmp_path, env=QUICK) as program, connected(program) as client:
 
         def instances() -> list[tuple[str, str]]:
@@ -104,9 +104,9 @@ def test_a_worker_id_that_is_in_use_is_refused_and_free_as_soon_as_its_owner_is_
             first.out.wait_for('"message":"worker ready"')
             ((instance, _),) = instances()
             with working("twin", tmp_path) as second:
-                assert second.exit_code() == 1, second.said()
-                assert "'twin' is running" in second.said()
-                assert "--worker-id" in second.said()
+                assert second.exit_code() == 1, second.output()
+                assert "'twin' is running" in second.output()
+                assert "--worker-id" in second.output()
             assert instances() == [(instance, "IDLE")]
             first.signal(signal.SIGKILL)
             with working("twin", tmp_path) as heir:
@@ -116,7 +116,7 @@ def test_a_worker_id_that_is_in_use_is_refused_and_free_as_soon_as_its_owner_is_
     assert (after != instance, state) == (True, "IDLE")
 
 
-def test_the_registry_says_what_a_worker_is_at_while_it_is_and_idle_when_it_is_not(tmp_path: Path) -> None:
+def test_the_registry_shows_the_current_runs_of_a_worker_or_idle(tmp_path: Path) -> None:
     with up(tmp_path) as program, connected(program) as client:
         signpost = tmp_path / "go-on"
 
@@ -139,7 +139,7 @@ def test_the_registry_says_what_a_worker_is_at_while_it_is_and_idle_when_it_is_n
     assert busy["slots"] == os.cpu_count()
 
 
-def test_a_stopped_worker_finishes_what_it_can_within_the_grace_and_hands_back_the_rest(tmp_path: Path) -> None:
+def test_a_stopped_worker_finishes_or_returns_its_runs_within_the_grace_period(tmp_path: Path) -> None:
     grace = {**QUICK, "PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "3"}
     arguments = ("--data-dir", "data", "--flow-resolver", f"{FLOWS}:resolve")
     with up(tmp_path, env=grace) as program, connected(program) as client:
@@ -158,7 +158,7 @@ def test_a_stopped_worker_finishes_what_it_can_within_the_grace_and_hands_back_t
             first.signal(signal.SIGTERM)
             first.out.wait_for("finishing runs")
             soon.touch()
-            assert first.exit_code() == 0, first.said()
+            assert first.exit_code() == 0, first.output()
         finished = run_of(client, finishes)
         with worker(*arguments, "--worker-id", "second", "--concurrency", "2", cwd=tmp_path, env=grace):
             late.touch()
@@ -168,7 +168,7 @@ def test_a_stopped_worker_finishes_what_it_can_within_the_grace_and_hands_back_t
     assert (handed_over["worker_id"], handed_over["attempt"]) == ("second", 2)
 
 
-def test_a_broker_that_was_away_for_long_costs_no_run_and_repeats_none(tmp_path: Path) -> None:
+def test_a_long_broker_outage_neither_loses_nor_repeats_runs(tmp_path: Path) -> None:
     arguments = ("--worker-id", "one", "--flow-resolver", f"{FLOWS}:resolve", "--concurrency", "2")
     witness = tmp_path / "begun"
     with Broker(tmp_path) as broker:
@@ -197,7 +197,7 @@ def test_a_broker_that_was_away_for_long_costs_no_run_and_repeats_none(tmp_path:
 
             ended = until(partial(run_of, client, run_id), lambda shown: shown.get("status") == "COMPLETED")
             after = until(
-                lambda: client.post("/runs", json={"flow_name": "hello"}), lambda answer: answer.status_code == 200
+                lambda: client.post("/runs", json={"flow_name": "hello"}), lambda response: response.status_code == 200
             ).json()["run_id"]
             until(partial(run_of, client, after), lambda shown: shown.get("status") == "COMPLETED")
             untouched = run(done)
@@ -206,7 +206,7 @@ def test_a_broker_that_was_away_for_long_costs_no_run_and_repeats_none(tmp_path:
     assert witness.read_text() == "begun\n"
 
 
-def test_a_worker_whose_log_cannot_be_written_says_so_and_works_on(tmp_path: Path) -> None:
+def test_a_worker_that_cannot_write_its_log_reports_it_and_continues(tmp_path: Path) -> None:
     arguments = f"--data-dir data --worker-id mute --flow-resolver {FLOWS}:resolve"
     command = f"exec {sys.executable} -m pyoco_server.cli.worker {arguments} > /dev/full"
     with (

@@ -1,4 +1,4 @@
-"""Flows that come as a file, run by real processes: no resolver, no code on the gateway, and no text is ever lost."""
+"""Flow files run by real processes: without a resolver, without code on the gateway, without loss of their text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from e2e.test_first_run import begun, seen
+from e2e.test_first_run import begun, wait_for_status
 from support.processes import descendants, wait_for_exit
 from support.programs import ROOT, Program, connected, up, worker
 
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def system(folder: Path) -> Iterator[Program]:
-    """As a newcomer starts it: with a worker, and without telling it of any flow."""
+    """Started with a worker and without a resolver."""
     with up(folder, "--with-worker", "--worker-concurrency", "1", env=QUICK) as program:
         yield program
 
@@ -66,14 +66,14 @@ def client(system: Program) -> Iterator[httpx.Client]:
 
 
 def submit_file(client: httpx.Client, text: str, flow_name: str = "from a file") -> str:
-    answer = client.post("/runs/yaml", files={"workflow": ("flow.yaml", text)}, data={"flow_name": flow_name})
-    assert answer.status_code == 200, answer.text
-    run_id: str = answer.json()["run_id"]
+    response = client.post("/runs/yaml", files={"workflow": ("flow.yaml", text)}, data={"flow_name": flow_name})
+    assert response.status_code == 200, response.text
+    run_id: str = response.json()["run_id"]
     return run_id
 
 
-def test_two_tasks_of_a_file_run_on_a_worker_without_announced_flows(client: httpx.Client) -> None:
-    run = seen(client, submit_file(client, TWO_TASKS), "COMPLETED", "FAILED")
+def test_a_flow_file_runs_on_a_worker_without_announced_flows(client: httpx.Client) -> None:
+    run = wait_for_status(client, submit_file(client, TWO_TASKS), "COMPLETED", "FAILED")
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     assert (run["flow_name"], run["params"]) == ("from a file", {"day": "monday"})
@@ -84,20 +84,22 @@ def test_two_tasks_of_a_file_run_on_a_worker_without_announced_flows(client: htt
 
 
 def test_the_example_runs(client: httpx.Client) -> None:
-    run = seen(client, submit_file(client, (ROOT / "examples" / "flow.yaml").read_text()), "COMPLETED", "FAILED")
+    run = wait_for_status(
+        client, submit_file(client, (ROOT / "examples" / "flow.yaml").read_text()), "COMPLETED", "FAILED"
+    )
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
 
 
-def test_what_is_said_to_try_works_without_a_flow_by_name(system: Program) -> None:
+def test_the_printed_next_command_works_without_named_flows(system: Program) -> None:
     words = [line for line in system.err.all() if line.startswith("try: ")]
 
     assert len(words) == 1
     assert "/runs/yaml -F workflow=@flow.yaml -F flow_name=" in words[0]
 
 
-def test_a_run_whose_worker_is_killed_with_9_is_taken_over_with_its_text(tmp_path: Path) -> None:
+def test_a_flow_file_run_of_a_killed_worker_continues_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "tasks_of_ours.py").write_text(TASKS)
     signpost = tmp_path / "go-on"
     arguments = ("--data-dir", "data", "--concurrency", "1")
@@ -110,7 +112,7 @@ def test_a_run_whose_worker_is_killed_with_9_is_taken_over_with_its_text(tmp_pat
             assert all(wait_for_exit(pid) for pid in runners)
         with worker(*arguments, "--worker-id", "second", cwd=tmp_path, env=QUICK):
             signpost.touch()
-            run = seen(client, run_id, "COMPLETED", "FAILED")
+            run = wait_for_status(client, run_id, "COMPLETED", "FAILED")
 
     assert (run["status"], run["worker_id"], run["attempt"]) == ("COMPLETED", "second", 2)
     assert run["task_records"]["only"]["output"] == "found"

@@ -1,4 +1,4 @@
-"""The SDK's worker for nodes, in a thread of the test, against a real gateway that is killed and comes back."""
+"""The SDK's worker for nodes, in a thread of the test, against a real gateway that is killed and restarted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graph_id() -> str:
 
 @contextmanager
 def working(address: str, graph_id: str, handlers: Mapping[str, Handler], lease_sec: float = 60.0) -> Iterator[None]:
-    """A worker for as long as the block lasts; what it raised fails the test."""
+    """A worker for the duration of the block; its exception fails the test."""
     stop, raised = threading.Event(), []
 
     def loop() -> None:
@@ -67,7 +67,7 @@ def execute(address: str, graph_id: str, graph: dict[str, Any] | None = None) ->
         return client.execute(graph_id, {"version": "1.4.0"})["executionId"]
 
 
-def test_what_handlers_return_goes_to_the_nodes_behind(address: str, graph_id: str) -> None:
+def test_outputs_of_handlers_are_inputs_of_later_nodes(address: str, graph_id: str) -> None:
     handlers: dict[str, Handler] = {
         "build": lambda node: {"file": f"app-{node.claim['input']['version']}"},
         "deploy": lambda node: node.claim["outputs"]["build"]["file"],
@@ -81,7 +81,7 @@ def test_what_handlers_return_goes_to_the_nodes_behind(address: str, graph_id: s
     assert [node["output"] for node in execution["nodes"]] == [{"file": "app-1.4.0"}, "app-1.4.0"]
 
 
-def test_a_killed_gateway_costs_neither_the_claim_nor_the_result(tmp_path: Path, graph_id: str) -> None:
+def test_a_killed_gateway_loses_neither_claim_nor_result(tmp_path: Path, graph_id: str) -> None:
     began, go = threading.Event(), threading.Event()
 
     def build(node: HeldNode) -> str:
@@ -125,7 +125,7 @@ def test_the_lease_is_renewed_while_a_handler_runs(address: str, graph_id: str) 
     assert (node["status"], node["attempt"], node["progress"], node["message"]) == ("SUCCEEDED", 1, 42.0, "compiling")
 
 
-def test_a_cancel_reaches_the_handler_and_ends_when_it_has_stopped(address: str, graph_id: str) -> None:
+def test_a_cancel_reaches_the_handler_and_completes_when_it_stops(address: str, graph_id: str) -> None:
     began = threading.Event()
 
     def build(node: HeldNode) -> None:
@@ -156,7 +156,7 @@ def fails(node: HeldNode) -> None:
     ],
     ids=["raises", "unknown", "no JSON", "too large"],
 )
-def test_what_goes_wrong_fails_the_node_with_why_and_the_worker_goes_on(
+def test_a_handler_error_fails_its_node_with_a_reason_and_the_worker_continues(
     address: str, graph_id: str, handlers: dict[str, Handler], code: str, message: str
 ) -> None:
     execution_id = execute(address, graph_id)

@@ -1,4 +1,4 @@
-"""The worker in bash as a process beside a real gateway: an approval, a cancel, a restart, its own end."""
+"""The worker in bash with a real gateway: an approval, a cancel, a restart, its own end."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def put_and_execute(shell: Shell, graph_id: str) -> str:
 
 
 def first_wait(shell: Shell, graph_id: str) -> Any:
-    """Lists follow the events, a moment later: ask until it is there."""
+    """Polls, because lists follow the events with a delay."""
     give_up_at = time.monotonic() + PATIENCE_SEC
     while time.monotonic() < give_up_at:
         for wait in shell("waits", "--graph-id", graph_id).json()["items"]:
@@ -85,7 +85,7 @@ def first_wait(shell: Shell, graph_id: str) -> Any:
 
 
 def ended(address: str, execution_id: str) -> Any:
-    """The execution once it is over."""
+    """Waits until the execution is finished, and returns it."""
     with PyocoHttpClient(address) as client:
         for _ in client.follow_events(execution_id):
             pass
@@ -97,7 +97,7 @@ def outputs(execution: Any) -> dict[str, Any]:
 
 
 @needs_tools
-def test_a_release_is_built_tested_approved_by_a_person_and_deployed(address: str, tmp_path: Path, steps: Path) -> None:
+def test_a_release_is_built_tested_approved_and_deployed(address: str, tmp_path: Path, steps: Path) -> None:
     shell = Shell(address, tmp_path)
     execution_id = put_and_execute(shell, "release")
 
@@ -125,7 +125,7 @@ def test_a_release_is_built_tested_approved_by_a_person_and_deployed(address: st
 
 
 @needs_tools
-def test_a_cancel_stops_the_command_and_all_that_it_started(address: str, tmp_path: Path, steps: Path) -> None:
+def test_a_cancel_stops_the_command_and_its_child_processes(address: str, tmp_path: Path, steps: Path) -> None:
     write_step(steps / "build", slow_step(tmp_path))
     shell = Shell(address, tmp_path)
     execution_id = put_and_execute(shell, "cancelled")
@@ -143,12 +143,12 @@ def test_a_cancel_stops_the_command_and_all_that_it_started(address: str, tmp_pa
 
 
 def started(program: Program) -> list[int]:
-    """The processes of the slow step, as soon as it has begun."""
+    """Waits until the slow step has started, and returns its processes."""
     return [int(pid) for pid in program.err.wait_for(r"pids (\d+) (\d+)").groups()]
 
 
 @needs_tools
-def test_a_stopped_worker_gives_its_node_to_the_next(address: str, tmp_path: Path, steps: Path) -> None:
+def test_a_node_of_a_stopped_worker_continues_elsewhere(address: str, tmp_path: Path, steps: Path) -> None:
     build = (steps / "build").read_text()
     write_step(steps / "build", slow_step(tmp_path))
     shell = Shell(address, tmp_path)
@@ -171,7 +171,7 @@ def test_a_stopped_worker_gives_its_node_to_the_next(address: str, tmp_path: Pat
 
 
 @needs_tools
-def test_a_worker_outlives_its_gateway(tmp_path: Path, steps: Path) -> None:
+def test_a_worker_survives_a_gateway_restart(tmp_path: Path, steps: Path) -> None:
     write_step(steps / "build", slow_step(tmp_path))
     with up(tmp_path, env=QUICK) as gateway:
         address = address_of(gateway)
@@ -194,7 +194,7 @@ def test_a_worker_outlives_its_gateway(tmp_path: Path, steps: Path) -> None:
 
 
 @needs_tools
-def test_a_step_that_fails_fails_its_release(address: str, tmp_path: Path, steps: Path) -> None:
+def test_a_failed_step_fails_its_release(address: str, tmp_path: Path, steps: Path) -> None:
     write_step(steps / "build", "exit 3")
     execution_id = put_and_execute(Shell(address, tmp_path), "broken")
 
@@ -229,7 +229,7 @@ def test_a_release_is_watched_on_a_terminal_with_its_progress(address: str, tmp_
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
-def test_what_is_missing_is_named_with_how_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_program_is_named_with_its_installation(tmp_path: Path) -> None:
     for tool in ("bash", "uname"):
         (tmp_path / tool).symlink_to(shutil.which(tool) or f"/bin/{tool}")
 
@@ -239,6 +239,6 @@ def test_what_is_missing_is_named_with_how_to_get_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="there is no shellcheck here")
-def test_the_script_has_no_known_mistake(tmp_path: Path) -> None:
+def test_shellcheck_reports_nothing(tmp_path: Path) -> None:
     with Program(str(SCRIPT), cwd=tmp_path, program=shutil.which("shellcheck") or "shellcheck") as checked:
-        assert checked.exit_code() == 0, checked.said()
+        assert checked.exit_code() == 0, checked.output()

@@ -36,7 +36,7 @@ flow:
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     folder = tmp_path_factory.mktemp("sdk")
-    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "beside", env=QUICK) as program:
+    with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "local", env=QUICK) as program:
         yield program
 
 
@@ -50,21 +50,21 @@ def submitted(twin: Twin, flow_name: str, *arguments: Any, **named: Any) -> str:
     return run_id
 
 
-def test_the_small_reads_and_changes_have_answers(twin: Twin) -> None:
+def test_small_reads_and_changes_return_their_responses(twin: Twin) -> None:
     twin.ask("wait", submitted(twin, "hello"), timeout_sec=PATIENCE_SEC)  # the worker is registered now
     run_id = submitted(twin, "hello", tag="nobody-serves-this")
-    hidden = twin.ask("patch_worker", "beside", hidden=True)
-    shown = twin.ask("patch_worker", "beside", hidden=False)
+    hidden = twin.ask("patch_worker", "local", hidden=True)
+    shown = twin.ask("patch_worker", "local", hidden=False)
 
     assert twin.ask("health") == {"status": "ok", "nats": "connected", "version": __version__}
     assert "pyoco" in twin.ask("get_metrics")
     assert (hidden["hidden"], shown["hidden"]) == (True, False)
-    assert "beside" in [worker["worker_id"] for worker in twin.ask("list_workers", scope="all", limit=10)]
+    assert "local" in [worker["worker_id"] for worker in twin.ask("list_workers", scope="all", limit=10)]
     assert twin.ask("explain_run", run_id)["reasons"][0]["hint"]
     assert twin.ask("list_dead_letters", flow="nobody's")["items"] == []
 
 
-def test_a_missing_run_is_an_error_in_the_language_that_was_asked_for(system: Program) -> None:
+def test_a_missing_run_is_an_error_in_the_requested_language(system: Program) -> None:
     with pytest.raises(RunNotFound) as caught:
         Twin(address_of(system), "sync", language="ja").ask("get_run", UNKNOWN)
 
@@ -85,7 +85,7 @@ def test_a_run_is_submitted_waited_for_and_read(twin: Twin) -> None:
     assert read["task_records"]["total"]["output"] == tasks["task_records"]["total"]["output"]
 
 
-def test_waiting_may_end_before_the_run_does_and_a_cancel_waits_for_its_end(twin: Twin) -> None:
+def test_a_wait_may_time_out_and_a_cancel_waits_for_the_end(twin: Twin) -> None:
     run_id = submitted(twin, "listens")
 
     with pytest.raises(WaitTimeout) as caught:
@@ -125,7 +125,7 @@ def test_a_workflow_file_is_run(twin: Twin) -> None:
         twin.ask("submit_run_yaml", b"flows: {}", tag="default")
 
 
-def test_pages_are_walked_to_their_end(twin: Twin) -> None:
+def test_all_pages_are_iterated(twin: Twin) -> None:
     label = str(uuid4())
     run_ids = {submitted(twin, "hello", tags=[label, "paged"]) for _ in range(5)}
 
@@ -169,7 +169,7 @@ def take(twin: Twin, graph_id: str) -> Any:
 
 
 def first_wait(twin: Twin, graph_id: str) -> Any:
-    """Lists follow the events, a moment later: ask until it is there."""
+    """Polls, because lists follow the events with a delay."""
     give_up_at = time.monotonic() + PATIENCE_SEC
     while time.monotonic() < give_up_at:
         for wait in twin.take("iter_waits", graph_id=graph_id):
@@ -177,7 +177,7 @@ def first_wait(twin: Twin, graph_id: str) -> Any:
     raise AssertionError(f"nothing of {graph_id} waits")
 
 
-def test_a_release_goes_from_claim_to_claim_over_an_approval_to_its_end(twin: Twin, graph_id: str) -> None:
+def test_a_release_passes_claims_and_an_approval_to_its_end(twin: Twin, graph_id: str) -> None:
     execution_id = started(twin, graph_id, input={"version": "1.4.0"})
 
     build = take(twin, graph_id)
@@ -204,24 +204,24 @@ def test_a_release_goes_from_claim_to_claim_over_an_approval_to_its_end(twin: Tw
     assert twin.ask("wait", execution_id, timeout_sec=PATIENCE_SEC)["status"] == "COMPLETED"
 
 
-def test_events_are_read_by_the_page_and_followed_alike(twin: Twin, graph_id: str) -> None:
+def test_paged_and_followed_events_are_equal(twin: Twin, graph_id: str) -> None:
     execution_id = started(twin, graph_id)
     first = twin.ask("list_events", execution_id, limit=1)
     twin.ask("cancel_execution", execution_id, "not today")
 
     read = twin.take("iter_events", execution_id, limit=2)
-    heard = twin.take("follow_events", execution_id)
-    rest = twin.take("follow_events", execution_id, after=heard[1]["id"])
+    followed = twin.take("follow_events", execution_id)
+    rest = twin.take("follow_events", execution_id, after=followed[1]["id"])
 
     assert first["items"] == read[:1]
-    assert [item["eventId"] for item in heard] == [item["eventId"] for item in read]
-    assert rest == heard[2:]
+    assert [item["eventId"] for item in followed] == [item["eventId"] for item in read]
+    assert rest == followed[2:]
     reasons = [item["payload"].get("reason") for item in read if item["type"] == "EXECUTION_CANCEL_REQUESTED"]
     assert reasons == ["not today"]
     assert twin.ask("get_execution", execution_id)["status"] == "CANCELED"
 
 
-def test_an_open_graph_has_the_nodes_that_are_started_and_ends_when_told(twin: Twin) -> None:
+def test_an_open_graph_has_its_started_nodes_and_ends_on_request(twin: Twin) -> None:
     name = f"open-{uuid4()}"
     execution_id = started(twin, name)
     for node_id in ODD_NAMES:

@@ -49,7 +49,7 @@ def test_no_invariant_is_violated_in_any_interleaving(tmp_path: Path) -> None:
         assert figures[name] > INTERLEAVINGS // 20, figures
 
 
-def test_a_seed_is_the_same_interleaving_in_every_process() -> None:
+def test_a_seed_gives_the_same_interleaving_in_every_process() -> None:
     first, second = simulate("--replay", "77"), simulate("--replay", "77")
 
     assert first.returncode == 0, first.stdout + first.stderr
@@ -57,7 +57,7 @@ def test_a_seed_is_the_same_interleaving_in_every_process() -> None:
     assert "EXECUTION_CREATED" in first.stdout
 
 
-def test_a_wrong_number_of_interleavings_is_rejected() -> None:
+def test_an_invalid_number_of_interleavings_is_rejected() -> None:
     played = simulate("--interleavings", "0")
 
     assert played.returncode == 2

@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from e2e.test_first_run import begun, seen, submit
+from e2e.test_first_run import begun, submit, wait_for_status
 from pyoco_server.adapters.embedded_nats.data_folder import find_running
 from support.processes import command_of, descendants, port_of, reserve_port, wait_for_exit
 from support.programs import FLOWS, ROOT, Program, address_of, connected, server, until, up, up_with_worker, worker
@@ -22,7 +22,7 @@ RESOLVER = f"{FLOWS}:resolve"
 
 
 def ready(program: Program) -> list[int]:
-    """Wait until the worker beside the gateway works too; every process there is."""
+    """Waits until the worker of `up` is ready, and returns all processes."""
     program.out.wait_for('"message":"worker ready"')
     return descendants(program.pid)
 
@@ -39,7 +39,7 @@ def test_a_signal_stops_everything_in_order(tmp_path: Path, number: signal.Signa
 
         program.signal(number)
 
-        assert program.exit_code() == code, program.said()
+        assert program.exit_code() == code, program.output()
         assert all(wait_for_exit(pid) for pid in processes)
         logged = [line["message"] for line in program.logs()]
 
@@ -47,7 +47,7 @@ def test_a_signal_stops_everything_in_order(tmp_path: Path, number: signal.Signa
     assert "pyoco_server.cli.worker" in commands
     assert "worker stopped" in logged
     assert not [line for line in program.logs() if line["level"] == "ERROR"]
-    assert "Traceback" not in program.said()
+    assert "Traceback" not in program.output()
 
 
 def test_no_process_survives_a_kill_of_the_program(tmp_path: Path) -> None:
@@ -63,26 +63,26 @@ def test_no_process_survives_a_kill_of_the_program(tmp_path: Path) -> None:
             assert wait_for_exit(pid), command_of(pid)
 
 
-def test_a_run_that_is_stopped_with_its_worker_goes_on_after_the_next_start(tmp_path: Path) -> None:
+def test_a_run_stopped_with_its_worker_continues_after_a_restart(tmp_path: Path) -> None:
     short = {"PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "0.2"}
     signpost = tmp_path / "go-on"
     with up_with_worker(tmp_path, env=short) as program, connected(program) as client:
         run_id = submit(client, "waits", path=str(signpost))
         finished = submit(client, "hello")
         begun(client, run_id)
-        seen(client, finished, "COMPLETED")
+        wait_for_status(client, finished, "COMPLETED")
         program.signal(signal.SIGTERM)
-        assert program.exit_code() == 0, program.said()
+        assert program.exit_code() == 0, program.output()
     signpost.touch()
 
     with up_with_worker(tmp_path, env=short) as program, connected(program) as client:
-        run = seen(client, run_id, "COMPLETED")
+        run = wait_for_status(client, run_id, "COMPLETED")
 
         assert (run["attempt"], run["task_records"]["wait_for_file"]["output"]) == (2, "found")
         assert {one["run_id"] for one in client.get("/runs").json()} == {run_id, finished}
 
 
-def test_asked_twice_it_does_not_wait_for_its_runs(tmp_path: Path) -> None:
+def test_a_second_signal_stops_without_waiting_for_runs(tmp_path: Path) -> None:
     with up_with_worker(tmp_path, env={"PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "600"}) as program:
         with connected(program) as client:
             begun(client, submit(client, "deaf"))
@@ -92,11 +92,11 @@ def test_asked_twice_it_does_not_wait_for_its_runs(tmp_path: Path) -> None:
 
         program.signal(signal.SIGINT)
 
-        assert program.exit_code() == 130, program.said()
+        assert program.exit_code() == 130, program.output()
         assert all(wait_for_exit(pid) for pid in processes)
 
 
-def test_a_system_whose_worker_never_gets_ready_can_be_stopped(tmp_path: Path) -> None:
+def test_a_system_with_a_worker_that_never_starts_can_be_stopped(tmp_path: Path) -> None:
     (tmp_path / "hangs.py").write_text("import threading\nthreading.Event().wait()\n")
     with up(tmp_path, "--with-worker", "--flow-resolver", "hangs.py:resolve") as program:
         address_of(program)
@@ -106,7 +106,7 @@ def test_a_system_whose_worker_never_gets_ready_can_be_stopped(tmp_path: Path) -
 
         program.signal(signal.SIGTERM)
 
-        assert program.exit_code() == 0, program.said()
+        assert program.exit_code() == 0, program.output()
         assert all(wait_for_exit(pid) for pid in processes)
 
 
@@ -115,7 +115,7 @@ def test_a_system_whose_worker_never_gets_ready_can_be_stopped(tmp_path: Path) -
 
 def refused(program: Program) -> str:
     """Its message, after exit code 1 and without a traceback."""
-    assert program.exit_code() == 1, program.said()
+    assert program.exit_code() == 1, program.output()
     program.err.wait_for("hint: ")
     words = "\n".join(program.err.all())
     assert "Traceback" not in words
@@ -123,7 +123,7 @@ def refused(program: Program) -> str:
     return words
 
 
-def test_a_second_one_on_the_same_data_folder_is_refused_by_the_pid_of_the_first(tmp_path: Path) -> None:
+def test_a_second_system_on_a_data_folder_is_rejected_with_the_pid_of_the_first(tmp_path: Path) -> None:
     with up(tmp_path) as first, connected(first) as client:
         with up(tmp_path) as second:
             words = refused(second)
@@ -133,7 +133,7 @@ def test_a_second_one_on_the_same_data_folder_is_refused_by_the_pid_of_the_first
         assert client.get("/health").json()["nats"] == "connected"
 
 
-def test_a_port_that_is_taken_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+def test_a_port_in_use_is_rejected_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         with server("up", "--port", port, "--data-dir", "data", cwd=tmp_path) as program:
@@ -151,7 +151,7 @@ BAD_RESOLVERS = [
 ]
 
 
-def test_a_worker_without_a_resolver_that_works_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+def test_a_worker_with_a_broken_resolver_reports_the_reason(tmp_path: Path) -> None:
     with up(tmp_path) as running:
         address_of(running)
         for spec, message in BAD_RESOLVERS:
@@ -159,7 +159,7 @@ def test_a_worker_without_a_resolver_that_works_says_what_is_wrong_with_it(tmp_p
                 assert message in refused(program)
 
 
-def test_a_system_whose_worker_cannot_start_does_not_start(tmp_path: Path) -> None:
+def test_a_system_with_a_worker_that_fails_to_start_does_not_start(tmp_path: Path) -> None:
     with up(tmp_path, "--with-worker", "--flow-resolver", "missing.py:resolve") as program:
         words = refused(program)
 
@@ -175,7 +175,7 @@ USAGE: dict[str, Callable[[Path], Program]] = {
 
 
 @pytest.mark.parametrize("what", USAGE)
-def test_a_command_line_that_cannot_be_understood_ends_with_1_and_a_hint(tmp_path: Path, what: str) -> None:
+def test_an_invalid_command_line_exits_with_1_and_a_hint(tmp_path: Path, what: str) -> None:
     with USAGE[what](tmp_path) as program:
         refused(program)
 
@@ -185,7 +185,7 @@ def test_a_command_line_that_cannot_be_understood_ends_with_1_and_a_hint(tmp_pat
 # --- several programs -------------------------------------------------------------------------------------------------
 
 
-def test_a_run_whose_worker_is_killed_with_9_is_finished_by_another_one(tmp_path: Path) -> None:
+def test_a_run_of_a_killed_worker_is_finished_by_another(tmp_path: Path) -> None:
     quick = {
         "PYOCO_CONSUMER_ACK_WAIT_SEC": "1.5",
         "PYOCO_ACK_PROGRESS_INTERVAL_SEC": "0.4",
@@ -202,33 +202,33 @@ def test_a_run_whose_worker_is_killed_with_9_is_finished_by_another_one(tmp_path
             assert all(wait_for_exit(pid) for pid in runners)
         with worker(*arguments, "--worker-id", "second", cwd=tmp_path, env=quick):
             signpost.touch()
-            run = seen(client, run_id, "COMPLETED")
+            run = wait_for_status(client, run_id, "COMPLETED")
 
     assert (run["worker_id"], run["attempt"]) == ("second", 2)
     assert run["task_records"]["wait_for_file"]["output"] == "found"
 
 
-def test_a_worker_beside_the_gateway_that_is_killed_is_started_again(tmp_path: Path) -> None:
+def test_a_killed_worker_of_up_is_restarted(tmp_path: Path) -> None:
     with up_with_worker(tmp_path) as program, connected(program) as client:
         first = next(pid for pid in ready(program) if "pyoco_server.cli.worker" in command_of(pid))
 
         os.kill(first, signal.SIGKILL)
 
         program.out.wait_for("worker exited, restarting it")
-        seen(client, submit(client, "hello"), "COMPLETED")
+        wait_for_status(client, submit(client, "hello"), "COMPLETED")
 
 
-def test_the_embedded_broker_that_is_killed_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_a_killed_embedded_broker_is_restarted_without_loss(tmp_path: Path) -> None:
     with up_with_worker(tmp_path) as program, connected(program) as client:
         before = submit(client, "hello")
-        seen(client, before, "COMPLETED")
+        wait_for_status(client, before, "COMPLETED")
         broker = next(pid for pid in ready(program) if "nats-server" in command_of(pid))
 
         os.kill(broker, signal.SIGKILL)
         assert wait_for_exit(broker)
 
         until(lambda: client.post("/runs", json={"flow_name": "hello"}).status_code, lambda code: code == 200)
-        seen(client, submit(client, "hello"), "COMPLETED")
+        wait_for_status(client, submit(client, "hello"), "COMPLETED")
         assert client.get(f"/runs/{before}").json()["status"] == "COMPLETED"
 
 
@@ -245,18 +245,18 @@ def test_the_gateway_runs_under_uvicorn_and_the_example_worker_beside_it(tmp_pat
             Program(str(ROOT / "examples" / "run_worker.py"), cwd=tmp_path, env=there) as example,
             httpx.Client(base_url=second.out.wait_for(r"running on (http://[0-9.:]+)")[1], timeout=30.0) as client,
         ):
-            run = seen(client, submit(client, "hello", name="example"), "COMPLETED")
+            run = wait_for_status(client, submit(client, "hello", name="example"), "COMPLETED")
             example.signal(signal.SIGINT)
 
-            assert example.exit_code() == 0, example.said()
+            assert example.exit_code() == 0, example.output()
             assert run["worker_id"] == "example"
-            # In the caller's own program a flow prints where the program prints.
+            # In the program of the caller, a flow prints to the stdout of the program.
             assert "saying hello to example" in example.out.all()
             assert {line["service"] for line in second.logs()} == {"pyoco-server:http"}
 
 
 @pytest.mark.parametrize("program", ["gateway", "worker"])
-def test_a_program_that_still_looks_for_its_broker_can_be_interrupted(tmp_path: Path, program: str) -> None:
+def test_a_program_that_waits_for_its_broker_can_be_interrupted(tmp_path: Path, program: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         nowhere = ("--nats-url", f"nats://127.0.0.1:{silent.getsockname()[1]}")
         gateway = program == "gateway"
@@ -266,10 +266,10 @@ def test_a_program_that_still_looks_for_its_broker_can_be_interrupted(tmp_path: 
             with looking:
                 starting.signal(signal.SIGINT)
 
-                assert starting.exit_code() == 130, starting.said()
+                assert starting.exit_code() == 130, starting.output()
 
 
-def test_a_gateway_that_still_looks_for_its_broker_keeps_no_caller_waiting(tmp_path: Path) -> None:
+def test_a_gateway_that_waits_for_its_broker_responds_at_once(tmp_path: Path) -> None:
     with (
         reserve_port() as reserved,
         server("up", "--nats-url", "nats://127.0.0.1:1", "--port", str(port_of(reserved)), cwd=tmp_path) as looking,
@@ -280,7 +280,7 @@ def test_a_gateway_that_still_looks_for_its_broker_keeps_no_caller_waiting(tmp_p
             socket.create_connection(("127.0.0.1", port_of(reserved)), timeout=5.0)
 
 
-def test_a_gateway_whose_broker_is_not_there_says_so_and_ends(tmp_path: Path) -> None:
+def test_a_gateway_without_a_broker_reports_it_and_exits(tmp_path: Path) -> None:
     with up(tmp_path, "--nats-url", "nats://127.0.0.1:9") as program:
         assert "127.0.0.1:9" in refused(program)
 
@@ -292,20 +292,20 @@ def test_a_gateway_whose_broker_is_not_there_says_so_and_ends(tmp_path: Path) ->
 def test_a_stopped_gateway_ends_its_streams_and_does_not_wait_for_their_runs(tmp_path: Path, served_by: str) -> None:
     with up(tmp_path) as everything, gateway_by(served_by, tmp_path, everything) as (program, client):
         run_id = submit(client, "hello")
-        with client.stream("GET", f"/runs/{run_id}/watch") as answer:
-            lines = answer.iter_lines()
+        with client.stream("GET", f"/runs/{run_id}/watch") as response:
+            lines = response.iter_lines()
             while not next(lines).startswith("data: "):
                 pass
 
             program.signal(signal.SIGTERM)
 
-            assert not [line for line in lines if line.startswith("event: ")]  # an end cut short would be an error
-        assert program.exit_code() in (0, -signal.SIGTERM), program.said()
+            assert not [line for line in lines if line.startswith("event: ")]  # a truncated stream would be an error
+        assert program.exit_code() in (0, -signal.SIGTERM), program.output()
 
 
 @contextmanager
 def gateway_by(served_by: str, folder: Path, everything: Program) -> Iterator[tuple[Program, httpx.Client]]:
-    """That of `up`, or one more on the same broker, served by uvicorn with its own defaults."""
+    """The gateway of `up`, or another on the same broker, served by uvicorn with its own defaults."""
     if served_by == "up":
         with connected(everything) as client:
             yield everything, client

@@ -1,4 +1,4 @@
-"""Wheels uploaded over HTTP and used by runs on real workers: new versions, deletions, bad ones, and a kill -9."""
+"""Wheels uploaded over HTTP and used by runs on real workers: new versions, deletions, broken ones, and a kill."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from e2e.test_first_run import begun, seen
+from e2e.test_first_run import begun, wait_for_status
 from support.processes import descendants, wait_for_exit
 from support.programs import Program, connected, until, up, worker
 from support.wheels import installable
@@ -41,7 +41,7 @@ def tools(version: str) -> tuple[str, bytes]:
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
-    """The setting alone is enough: the worker beside the gateway has it too."""
+    """The worker of `up` has the setting, too."""
     environment = QUICK | {"PYOCO_WHEEL_SYNC_ENABLED": "1"}
     folder = tmp_path_factory.mktemp("wheels")
     with up(folder, "--with-worker", "--worker-concurrency", "1", env=environment) as program:
@@ -55,25 +55,25 @@ def client(system: Program) -> Iterator[httpx.Client]:
 
 
 def upload(client: httpx.Client, wheel: tuple[str, bytes], tags: str = "") -> dict[str, Any]:
-    answer = client.post("/wheels", files={"wheel": wheel}, data={"tags": tags})
-    assert answer.status_code == 200, answer.text
-    stored: dict[str, Any] = answer.json()
+    response = client.post("/wheels", files={"wheel": wheel}, data={"tags": tags})
+    assert response.status_code == 200, response.text
+    stored: dict[str, Any] = response.json()
     return stored
 
 
 def submit(client: httpx.Client, function: str, path: object = "", tag: str = "default") -> str:
-    answer = client.post(
+    response = client.post(
         "/runs/yaml",
         files={"workflow": ("flow.yaml", ONE_TASK % (function, path))},
         data={"flow_name": "with wheels", "tag": tag},
     )
-    assert answer.status_code == 200, answer.text
-    run_id: str = answer.json()["run_id"]
+    assert response.status_code == 200, response.text
+    run_id: str = response.json()["run_id"]
     return run_id
 
 
 def synced(client: httpx.Client, *wheel_names: str, tag: str = "default") -> dict[str, Any]:
-    """The sync report of the tag's worker, as soon as it has installed exactly these."""
+    """Waits until the worker of the tag has installed exactly these wheels, and returns its sync report."""
 
     def found() -> dict[str, Any]:
         for record in client.get("/workers").json():
@@ -87,12 +87,12 @@ def synced(client: httpx.Client, *wheel_names: str, tag: str = "default") -> dic
 
 
 def outcome(client: httpx.Client, run_id: str) -> Any:
-    run = seen(client, run_id, "COMPLETED", "FAILED")
+    run = wait_for_status(client, run_id, "COMPLETED", "FAILED")
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     return run["task_records"]["only"]["output"], [wheel["name"] for wheel in run.get("wheels", [])]
 
 
-def test_runs_use_the_wheel_that_is_there_when_they_begin_and_say_which(client: httpx.Client, tmp_path: Path) -> None:
+def test_runs_use_and_record_the_wheel_of_their_start(client: httpx.Client, tmp_path: Path) -> None:
     go = tmp_path / "go"
     first = upload(client, tools("1.0"))
     synced(client, first["name"])
@@ -109,7 +109,7 @@ def test_runs_use_the_wheel_that_is_there_when_they_begin_and_say_which(client: 
     assert (reported["enabled"], reported["last_result"]) == (True, "ok")
 
 
-def test_a_worker_killed_with_9_while_it_installs_leaves_nothing_in_the_way_of_the_next(
+def test_a_worker_killed_during_an_installation_does_not_block_the_next(
     client: httpx.Client, system: Program, tmp_path: Path
 ) -> None:
     data = ("--data-dir", str(data_folder(system)), "--tags", "gpu", "--concurrency", "1")
@@ -127,7 +127,7 @@ def test_a_worker_killed_with_9_while_it_installs_leaves_nothing_in_the_way_of_t
         assert all(wait_for_exit(pid) for pid in started)
 
     with worker(*arguments, cwd=tmp_path, env=QUICK):
-        run = seen(client, submit(client, "version", tag="gpu"), "COMPLETED", "FAILED")
+        run = wait_for_status(client, submit(client, "version", tag="gpu"), "COMPLETED", "FAILED")
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     assert wheel["name"] in [one["name"] for one in run["wheels"]]

@@ -50,7 +50,7 @@ async def client(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def gateway(config: NatsBackendConfig) -> AsyncIterator[Gateway]:
-    """A gateway behind a real socket, as streams need it."""
+    """A gateway on a real socket, as streams require."""
     async with listening(config) as opened:
         yield opened
 
@@ -83,7 +83,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def shared_address(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A gateway behind a real socket. Its lists wait long for its own writes: the machine may be busy."""
+    """A gateway on a real socket. Its lists wait long for its own writes, because the machine may be busy."""
     folder: Path = tmp_path_factory.mktemp("gateway")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
@@ -112,8 +112,8 @@ def end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def server(answers: dict[str, Any], clean_client: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    """A stand-in for a gateway, with the `answers` of the test's module, at which PYOCO_SERVER points."""
-    with stand_in(answers) as there:
+def server(responses: dict[str, Any], clean_client: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
+    """A stand-in for a gateway, with the `responses` of the test module, at the address in PYOCO_SERVER."""
+    with stand_in(responses) as there:
         monkeypatch.setenv("PYOCO_SERVER", there.address)
         yield there

@@ -1,4 +1,4 @@
-"""Flows that end as badly as flows can, for real runner processes; loaded by the resolver, never imported by a test."""
+"""Flows that crash, for real runner processes; loaded by the resolver, never imported by a test."""
 
 # ruff: noqa: T201  # that what tasks print is found again is what they are for
 from __future__ import annotations
@@ -20,7 +20,7 @@ for_ever = threading.Event()
 
 
 def say_so() -> None:
-    """Beside each disaster: what a person would look for in the log."""
+    """Writes the line that must be in the log despite the crash."""
     print("about to go wrong", flush=True)
 
 
@@ -121,11 +121,11 @@ def goes_wrong_in_the_child_too() -> None:
     raise ValueError("twice")
 
 
-# What looks like a disaster and is none.
+# Harmless errors.
 
 
 def forks() -> str:
-    """The child comes back into the engine as if it were the runner."""
+    """The child returns into the engine as if it were the runner."""
     child = os.fork()
     if child == 0:
         return "child"

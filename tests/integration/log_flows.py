@@ -1,4 +1,4 @@
-"""Flows that write in every way there is, for real runners; loaded by their resolver, never imported by a test."""
+"""Flows that write output in every possible way, for real runners; loaded by their resolver only."""
 
 # ruff: noqa: T201  # that what tasks write is found again is what they are for
 from __future__ import annotations
@@ -41,7 +41,7 @@ def second() -> None:
 
 
 def configured() -> None:
-    """What user code sets up is used, and its lines come once."""
+    """A logging configuration of user code applies, and its lines are captured once."""
     logging.basicConfig(level=logging.DEBUG, format="%(levelname)s|%(message)s", force=True)
     LOGGER.debug("fine")
     LOGGER.warning("hm")

@@ -1,4 +1,4 @@
-"""Flows that behave and misbehave, for runner processes to run; loaded by the resolver, never imported by a test."""
+"""Correct and faulty flows for runner processes; loaded by the resolver, never imported by a test."""
 
 # ruff: noqa: T201  # that what tasks print is found again is what they are for
 from __future__ import annotations

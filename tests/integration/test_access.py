@@ -1,4 +1,4 @@
-"""A gateway that does not let everybody in: every way to be refused, on a real nats-server."""
+"""Access control of a gateway on a real nats-server: every reason to reject credentials."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from support.callers import (
     KEY,
     OTHER_RSA_KEY,
     RSA_KEY,
-    bearing,
+    api_key_headers,
+    bearer_headers,
     claims_at,
     hand_out,
     jwks_of,
     pem_of,
-    showing,
     token_of,
 )
 from support.gateways import gateway_settings, serving, submit
@@ -52,31 +52,31 @@ def settings(broker: Broker, tmp_path: Path) -> Any:
     return make
 
 
-def told(answer: httpx.Response) -> tuple[int, str]:
-    return answer.status_code, answer.json()["err_id"]
+def error_of(response: httpx.Response) -> tuple[int, str]:
+    return response.status_code, response.json()["err_id"]
 
 
 def good_token(**changed: Any) -> str:
     return token_of(claims_at(time.time(), **changed))
 
 
-async def test_without_a_key_nothing_but_health_is_answered(settings: Any) -> None:
+async def test_without_a_key_only_health_is_available(settings: Any) -> None:
     async with serving(settings("api_key")) as client:
         for path in ("/runs", "/runs/x", "/runs/x/tasks", "/docs", "/openapi.json"):
-            answer = await client.get(path)
+            response = await client.get(path)
 
-            assert told(answer) == (401, "ERR-PYOCO-0014"), path
-            assert answer.headers["www-authenticate"].startswith("ApiKey ")
-        assert told(await client.post("/runs", json={"flow_name": "hello"})) == (401, "ERR-PYOCO-0014")
+            assert error_of(response) == (401, "ERR-PYOCO-0014"), path
+            assert response.headers["www-authenticate"].startswith("ApiKey ")
+        assert error_of(await client.post("/runs", json={"flow_name": "hello"})) == (401, "ERR-PYOCO-0014")
         assert (await client.head("/openapi.json")).status_code == 401
         assert (await client.get("/health")).status_code == 200
 
 
-async def test_a_key_opens_and_what_it_submits_bears_its_tenant_and_its_id(settings: Any) -> None:
+async def test_a_run_submitted_with_a_key_has_its_tenant_and_key_id(settings: Any) -> None:
     config = settings("api_key")
     key = await hand_out(config)
     async with serving(config) as client, open_stores(config, name="test") as stores:
-        client.headers.update(showing(key))
+        client.headers.update(api_key_headers(key))
         run_id = await submit(client)
         run = (await client.get(f"/runs/{run_id}")).json()
         await client.post(f"/runs/{run_id}/cancel")
@@ -87,14 +87,12 @@ async def test_a_key_opens_and_what_it_submits_bears_its_tenant_and_its_id(setti
         assert (await client.get("/openapi.json")).status_code == 200
 
 
-async def test_a_key_that_is_not_accepted_is_a_403_where_the_contract_says_so_and_a_401_elsewhere(
-    settings: Any,
-) -> None:
+async def test_an_invalid_key_is_a_403_where_the_contract_requires_it_else_a_401(settings: Any) -> None:
     async with serving(settings("api_key")) as client:
-        for shown in (KEY, "nonsense", "x" * 5000, "pyoco__"):
-            assert told(await client.get("/runs", headers=showing(shown))) == (403, "ERR-PYOCO-0015")
-            elsewhere = await client.get("/openapi.json", headers=showing(shown))
-            assert told(elsewhere) == (401, "ERR-PYOCO-0015")
+        for credential in (KEY, "nonsense", "x" * 5000, "pyoco__"):
+            assert error_of(await client.get("/runs", headers=api_key_headers(credential))) == (403, "ERR-PYOCO-0015")
+            elsewhere = await client.get("/openapi.json", headers=api_key_headers(credential))
+            assert error_of(elsewhere) == (401, "ERR-PYOCO-0015")
             assert elsewhere.headers["www-authenticate"]
 
 
@@ -109,44 +107,44 @@ async def test_a_key_that_is_not_accepted_is_a_403_where_the_contract_says_so_an
     ],
     ids=lambda value: ",".join(sorted(str(one) for one in value)),
 )
-async def test_each_route_asks_for_its_scope_and_names_the_one_that_is_missing(
+async def test_each_route_requires_its_scope_and_names_a_missing_one(
     settings: Any, scopes: set[Scope], refused: dict[str, str]
 ) -> None:
     config = settings("api_key")
-    key, all_of_it = await hand_out(config, "team-a", *scopes), await hand_out(config, "team-a", Scope.ADMIN)
+    key, admin = await hand_out(config, "team-a", *scopes), await hand_out(config, "team-a", Scope.ADMIN)
     async with serving(config) as client:
-        client.headers.update(showing(all_of_it))
+        client.headers.update(api_key_headers(admin))
         run_id = await submit(client)
-        client.headers.update(showing(key))
-        asked = {
+        client.headers.update(api_key_headers(key))
+        requests = {
             "read": [await client.get(path) for path in ("/runs", f"/runs/{run_id}", f"/runs/{run_id}/tasks")],
             "write": [await client.post("/runs", json={"flow_name": "hello"})],
             "cancel": [await client.post(f"/runs/{run_id}/cancel")],
         }
 
-    for what, answers in asked.items():
-        for answer in answers:
+    for what, responses in requests.items():
+        for response in responses:
             if what in refused:
-                assert told(answer) == (403, "ERR-PYOCO-0036")
-                assert refused[what] in answer.json()["detail"]
+                assert error_of(response) == (403, "ERR-PYOCO-0036")
+                assert refused[what] in response.json()["detail"]
             else:
-                assert answer.status_code == 200
+                assert response.status_code == 200
 
 
-async def test_a_token_opens_and_what_it_submits_bears_its_tenant_and_its_subject(settings: Any) -> None:
+async def test_a_run_submitted_with_a_token_has_its_tenant_and_subject(settings: Any) -> None:
     config = settings("jwt")
     async with serving(config) as client, open_stores(config, name="test") as stores:
-        client.headers.update(bearing(good_token()))
+        client.headers.update(bearer_headers(good_token()))
         run_id = await submit(client)
         run = (await client.get(f"/runs/{run_id}")).json()
         (created, *_) = await stores.events.read(RunId(run_id))
 
         assert (run["tenant_id"], run.get("api_key_id")) == ("team-a", None)
         assert created.commit.actor.id == "ann"
-        assert told(await client.post(f"/runs/{run_id}/cancel")) == (403, "ERR-PYOCO-0036")
+        assert error_of(await client.post(f"/runs/{run_id}/cancel")) == (403, "ERR-PYOCO-0036")
 
 
-async def test_a_token_that_is_not_accepted_is_a_401_everywhere(settings: Any) -> None:
+async def test_an_invalid_token_is_always_a_401(settings: Any) -> None:
     async with serving(settings("jwt")) as client:
         for token in (
             "nonsense",
@@ -157,43 +155,46 @@ async def test_a_token_that_is_not_accepted_is_a_401_everywhere(settings: Any) -
             token_of(claims_at(time.time()), OTHER_RSA_KEY),
         ):
             for path in ("/runs", "/openapi.json"):
-                answer = await client.get(path, headers=bearing(token))
+                response = await client.get(path, headers=bearer_headers(token))
 
-                assert told(answer) == (401, "ERR-PYOCO-0037")
-                assert answer.headers["www-authenticate"] == 'Bearer realm="pyoco-server"'
-        for other in ({}, showing(KEY), {"Authorization": "Basic dTpw"}):
-            assert told(await client.get("/runs", headers=other)) == (401, "ERR-PYOCO-0014")
+                assert error_of(response) == (401, "ERR-PYOCO-0037")
+                assert response.headers["www-authenticate"] == 'Bearer realm="pyoco-server"'
+        for other in ({}, api_key_headers(KEY), {"Authorization": "Basic dTpw"}):
+            assert error_of(await client.get("/runs", headers=other)) == (401, "ERR-PYOCO-0014")
 
 
-async def test_with_both_ways_on_either_opens_and_both_at_once_do_not(settings: Any) -> None:
+async def test_with_both_modes_either_credential_is_valid_and_both_together_are_not(settings: Any) -> None:
     config = settings("api_key,jwt")
     key = await hand_out(config)
     async with serving(config) as client:
-        assert (await client.get("/runs", headers=showing(key))).status_code == 200
-        assert (await client.get("/runs", headers=bearing(good_token()))).status_code == 200
-        assert told(await client.get("/runs", headers=showing(key) | bearing(good_token()))) == (401, "ERR-PYOCO-0037")
-        assert told(await client.get("/runs")) == (401, "ERR-PYOCO-0014")
+        assert (await client.get("/runs", headers=api_key_headers(key))).status_code == 200
+        assert (await client.get("/runs", headers=bearer_headers(good_token()))).status_code == 200
+        assert error_of(await client.get("/runs", headers=api_key_headers(key) | bearer_headers(good_token()))) == (
+            401,
+            "ERR-PYOCO-0037",
+        )
+        assert error_of(await client.get("/runs")) == (401, "ERR-PYOCO-0014")
 
 
-async def test_keys_for_tokens_rotate_without_a_restart(settings: Any, tmp_path: Path) -> None:
+async def test_token_keys_rotate_without_a_restart(settings: Any, tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_bytes(jwks_of(old=RSA_KEY))
     config = settings("jwt", jwt_pem_file="", jwt_jwks_file=str(file))
     old = token_of(claims_at(time.time()), headers={"kid": "old"})
     new = token_of(claims_at(time.time()), OTHER_RSA_KEY, headers={"kid": "new"})
     async with serving(config) as client:
-        assert (await client.get("/runs", headers=bearing(old))).status_code == 200
-        assert (await client.get("/runs", headers=bearing(new))).status_code == 401
+        assert (await client.get("/runs", headers=bearer_headers(old))).status_code == 200
+        assert (await client.get("/runs", headers=bearer_headers(new))).status_code == 401
 
         file.write_bytes(jwks_of(new=OTHER_RSA_KEY))
 
         async with asyncio.timeout(20):
-            while (await client.get("/runs", headers=bearing(new))).status_code != 200:
-                pass  # the file is looked at once a second
-        assert (await client.get("/runs", headers=bearing(old))).status_code == 401
+            while (await client.get("/runs", headers=bearer_headers(new))).status_code != 200:
+                pass  # the file is checked once a second
+        assert (await client.get("/runs", headers=bearer_headers(old))).status_code == 401
 
 
-async def test_a_key_file_that_is_not_there_stops_the_start(settings: Any, tmp_path: Path) -> None:
+async def test_a_missing_key_file_prevents_the_start(settings: Any, tmp_path: Path) -> None:
     app = create_app(settings("jwt", jwt_pem_file=str(tmp_path / "missing.pem")))
 
     with pytest.raises(InvalidUsage, match=r"missing\.pem"):
@@ -201,7 +202,7 @@ async def test_a_key_file_that_is_not_there_stops_the_start(settings: Any, tmp_p
             raise AssertionError("it started")
 
 
-async def test_somebody_who_is_not_let_in_is_answered_before_a_byte_of_the_body_is_read(settings: Any) -> None:
+async def test_an_unauthenticated_request_is_rejected_before_its_body_is_read(settings: Any) -> None:
     app = create_app(settings("api_key"))
     sent: list[Any] = []
 
@@ -218,7 +219,7 @@ async def test_somebody_who_is_not_let_in_is_answered_before_a_byte_of_the_body_
     assert sent[0]["status"] == 401
 
 
-async def test_what_is_answered_before_the_guard_tells_nothing_of_value(settings: Any) -> None:
+async def test_responses_without_authentication_contain_no_data(settings: Any) -> None:
     async with serving(settings("api_key")) as client:
         for method, path, status in (
             ("OPTIONS", "/runs", 405),
@@ -226,22 +227,22 @@ async def test_what_is_answered_before_the_guard_tells_nothing_of_value(settings
             ("GET", "/nothing", 404),
             ("GET", "/runs/", 307),
         ):
-            answer = await client.request(method, path)
+            response = await client.request(method, path)
 
-            assert answer.status_code == status
-            assert "run_id" not in answer.text
+            assert response.status_code == status
+            assert "run_id" not in response.text
 
 
-async def test_a_key_made_with_another_pepper_is_refused_and_the_log_says_why(
+async def test_a_key_of_another_pepper_is_rejected_with_the_reason_in_the_log(
     settings: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     key = await hand_out(settings("api_key", auth_pepper="another pepper"))
     with caplog.at_level(logging.INFO):
         async with serving(settings("api_key")) as client:
-            answer = await client.get("/runs", headers=showing(key))
+            response = await client.get("/runs", headers=api_key_headers(key))
 
-    assert told(answer) == (403, "ERR-PYOCO-0015")
-    assert "PEPPER" not in answer.text
+    assert error_of(response) == (403, "ERR-PYOCO-0015")
+    assert "PEPPER" not in response.text
     reasons = [record.__dict__.get("reason") for record in caplog.records if record.message == "request rejected"]
     assert reasons == ["made with another PYOCO_AUTH_PEPPER than this gateway has"]
 
@@ -252,13 +253,13 @@ async def test_no_secret_is_in_any_log_line(settings: Any, caplog: pytest.LogCap
         key, few = await hand_out(config), await hand_out(config, "team-a", Scope.RUNS_READ)
         token, expired = good_token(), good_token(exp=1.0)
         async with serving(config) as client:
-            for shown in (key, few, KEY, f"{key[:-1]}_"):
-                await client.post("/runs", json={"flow_name": "hello"}, headers=showing(shown))
-            for shown in (token, expired, f"{token}x"):
-                await client.post("/runs", json={"flow_name": "hello"}, headers=bearing(shown))
-            await client.get("/runs", headers=showing(key) | bearing(token))
+            for credential in (key, few, KEY, f"{key[:-1]}_"):
+                await client.post("/runs", json={"flow_name": "hello"}, headers=api_key_headers(credential))
+            for credential in (token, expired, f"{token}x"):
+                await client.post("/runs", json={"flow_name": "hello"}, headers=bearer_headers(credential))
+            await client.get("/runs", headers=api_key_headers(key) | bearer_headers(token))
 
-    # Formatted without what the formatter itself would take out.
+    # Formatted without the redaction of the formatter.
     lines = JsonLines("test", NatsBackendConfig())
     text = "\n".join(lines.format(record) for record in caplog.records if record.name.startswith("pyoco_server"))
     assert "request rejected" in text

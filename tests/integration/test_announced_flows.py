@@ -1,4 +1,4 @@
-"""Real workers announce the flows of real resolvers: found out apart from all runs, and never at a worker's cost."""
+"""Real workers announce the flows of real resolvers, without effect on runs or on the worker itself."""
 
 from __future__ import annotations
 
@@ -73,20 +73,20 @@ def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [reason for record in warned for reason in getattr(record, "reasons", ())]
 
 
-async def test_a_pool_knows_the_flows_of_its_resolver_when_it_has_started(start: Start) -> None:
+async def test_a_started_pool_has_the_flows_of_its_resolver(start: Start) -> None:
     pool = await start("FLOWS = ['there']")
 
     assert pool.flows == (THERE,)
 
 
-async def test_names_that_are_given_count_more_than_what_the_resolver_says(start: Start) -> None:
+async def test_configured_flow_names_override_those_of_the_resolver(start: Start) -> None:
     pool = await start("FLOWS = ['back']", "there")
 
     assert pool.flows == (THERE,)
 
 
-async def test_building_all_flows_leaves_no_trace_where_runs_are(start: Start) -> None:
-    # Tasks that two flows share know their neighbours in both, and would wait for each other for ever.
+async def test_listing_flows_leaves_no_trace_in_runner_processes(start: Start) -> None:
+    # Tasks shared by two flows have the neighbours of both, and would wait for each other for ever.
     pool = await start("FLOWS = ['back', 'there']")
 
     assert {flow.name for flow in pool.flows} == {"back", "there"}
@@ -101,7 +101,7 @@ async def test_building_all_flows_leaves_no_trace_where_runs_are(start: Start) -
         ("gone", "flow 'gone': KeyError: 'gone'"),
     ],
 )
-async def test_a_resolver_that_misbehaves_costs_the_announcement_and_not_the_worker(
+async def test_a_misbehaving_resolver_disables_only_the_announcement(
     start: Start, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, name: str, reason: str
 ) -> None:
     monkeypatch.setattr(
@@ -115,13 +115,13 @@ async def test_a_resolver_that_misbehaves_costs_the_announcement_and_not_the_wor
     assert await outcome_of(pool, "there") is not None
 
 
-async def test_a_resolver_that_says_nothing_is_no_trouble(start: Start, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_resolver_without_flow_names_announces_nothing(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     pool = await start("")
 
     assert (pool.flows, reasons(caplog)) == ((), [])
 
 
-async def test_a_new_wheel_brings_a_new_announcement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_wheel_updates_the_announcement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flows.py").write_text(FLOWS + "import team\nresolve.flows = team.NAMES")
@@ -146,7 +146,7 @@ async def test_a_new_wheel_brings_a_new_announcement(tmp_path: Path, monkeypatch
 
 
 class Resolver:
-    """A resolver as a program brings it along."""
+    """A resolver of an embedding program."""
 
     def __init__(self, flows: Any) -> None:
         self.flows = flows
@@ -162,16 +162,14 @@ def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
 
 
 async def announced_by(config: NatsBackendConfig, resolver: Resolver) -> tuple[AnnouncedFlow, ...]:
-    """What the record of a worker with that resolver has."""
+    """The flows in the record of a worker with that resolver."""
     async with await PyocoNatsWorker.connect(config, resolver, "library"), open_stores(config, name="test") as stores:
         record = await stores.registry.get(WorkerId("library"))
         assert record is not None
         return record.flows
 
 
-async def test_a_worker_inside_a_program_announces_what_lies_ready_and_builds_nothing(
-    config: NatsBackendConfig,
-) -> None:
+async def test_an_embedded_worker_announces_known_flows_without_building_them(config: NatsBackendConfig) -> None:
     ready = Flow("ready", tasks={Task(func=print, name="greet")})
     resolver = Resolver({"ready": ready, "made": lambda: ready})
 
@@ -182,16 +180,16 @@ async def test_a_worker_inside_a_program_announces_what_lies_ready_and_builds_no
     assert await announced_by(replace(config, worker_flows="made"), resolver) == (AnnouncedFlow(name="made"),)
 
 
-async def test_one_that_does_not_answer_is_not_waited_for(
+async def test_a_resolver_that_hangs_is_not_waited_for(
     config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("pyoco_server.worker.runner_pool.thread_executor.ANNOUNCE_LIMIT_SEC", 0.05)
-    answer = threading.Event()
+    response = threading.Event()
 
     def late() -> list[str]:
-        answer.wait()
+        response.wait()
         return ["late"]
 
     assert await announced_by(config, Resolver(late)) == ()
-    answer.set()
+    response.set()
     assert reasons(caplog) == ["no answer within 0.05 s"]

@@ -1,4 +1,4 @@
-"""The benchmark must end what it starts, and count what it sends."""
+"""The benchmark ends the processes that it starts, and counts the requests that it sends."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from support.processes import descendants_of
 
 
 class EveryThirdRefused(BaseHTTPRequestHandler):
-    """Answers POST on a kept connection, every third time with a 503."""
+    """Responds to POST on a kept-alive connection, every third time with a 503."""
 
     protocol_version = "HTTP/1.1"
     bodies: list[bytes]
@@ -26,7 +26,7 @@ class EveryThirdRefused(BaseHTTPRequestHandler):
         self.wfile.write(b"ok")
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Do not log."""
 
 
 @pytest.fixture
@@ -40,18 +40,18 @@ def server() -> Iterator[ThreadingHTTPServer]:
         thread.join(5)
 
 
-def test_the_built_in_client_posts_the_count_it_was_given_and_owns_up_to_refusals(server: ThreadingHTTPServer) -> None:
+def test_the_load_client_posts_the_given_count_and_reports_rejections(server: ThreadingHTTPServer) -> None:
     load = post_count(server.server_port, "/runs", b'{"x":1}', connections=2, count=30)
 
     assert (load.requests, load.failed) == (30, 10)
     assert EveryThirdRefused.bodies == [b'{"x":1}'] * 30
 
 
-def test_stopping_a_child_ends_what_it_left_behind_and_says_so(tmp_path: Path) -> None:
+def test_stopping_a_child_kills_and_reports_leftover_processes(tmp_path: Path) -> None:
     child = Child("parent", ["sh", "-c", "sleep 60 & wait"], cwd=tmp_path)
     while not any(one.name() == "sleep" for one in descendants_of(child.pid)):
         child.require_alive()
 
-    told = child.stop()
+    messages = child.stop()
 
-    assert told == ["parent left a process behind: sleep"]
+    assert messages == ["parent left a process behind: sleep"]

@@ -1,4 +1,4 @@
-"""The command tree: every command has an example that is true, and refuses what it cannot understand."""
+"""The command tree: every command has a valid example and rejects invalid arguments."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
-def answers() -> dict[str, Any]:
+def responses() -> dict[str, Any]:
     return {
         "/runs": [RUN],
         f"/runs/{RUN_ID}": RUN,
@@ -95,7 +95,7 @@ def answers() -> dict[str, Any]:
     }
 
 
-def test_the_commands_of_the_contract_are_there() -> None:
+def test_all_commands_of_the_contract_exist() -> None:
     assert set(NAMES) >= OF_THE_CONTRACT
 
 
@@ -139,7 +139,7 @@ def test_the_version_needs_no_server(end: RunClient, arguments: list[str]) -> No
 
 
 def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient, server: StandIn) -> None:
-    server.answers["/runs"] = {"run_id": RUN_ID, "status": "PENDING"}
+    server.responses["/runs"] = {"run_id": RUN_ID, "status": "PENDING"}
     options = ["--param", "a=1", "--params", '{"a": 2, "b": 2}', "--param", "b=3", "--tags", "x, y", "--tags", "z"]
     options += ["--run-timeout-sec", "90"]
 
@@ -156,7 +156,7 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
 
 
 @pytest.mark.parametrize(
-    ("arguments", "asked"),
+    ("arguments", "requests"),
     [
         (["get", RUN_ID], ("GET", f"/runs/{RUN_ID}")),
         (["get", "--run-id", RUN_ID, "--include", "full"], ("GET", f"/runs/{RUN_ID}?include=full")),
@@ -188,26 +188,26 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_command_asks_once_and_prints_the_answer_as_json(
-    end: RunClient, server: StandIn, arguments: list[str], asked: tuple[str, str]
+def test_a_command_sends_one_request_and_prints_the_response_as_json(
+    end: RunClient, server: StandIn, arguments: list[str], requests: tuple[str, str]
 ) -> None:
     assert end(*arguments) == 0
 
-    assert server.asked == [asked]
-    assert json.loads(end.printed().out) == server.answers[asked[1].partition("?")[0]]
+    assert server.requests == [requests]
+    assert json.loads(end.printed().out) == server.responses[requests[1].partition("?")[0]]
 
 
 def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: StandIn) -> None:
-    server.answers["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
+    server.responses["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
     sha256 = "0" * 64
 
     code = end("list-vnext", "--updated-after", "5", "--sha256", sha256, "--cursor", "c-1", "-o", "table")
 
-    said = end.printed()
+    printed = end.printed()
     assert code == 0
-    assert server.asked == [("GET", f"/runs?cursor=c-1&updated_after=5.0&workflow_yaml_sha256={sha256}")]
-    assert said.out.splitlines()[1].startswith(RUN_ID)
-    assert said.err == "next page: --cursor c-2\n"
+    assert server.requests == [("GET", f"/runs?cursor=c-1&updated_after=5.0&workflow_yaml_sha256={sha256}")]
+    assert printed.out.splitlines()[1].startswith(RUN_ID)
+    assert printed.err == "next page: --cursor c-2\n"
 
 
 @pytest.mark.parametrize(
@@ -238,17 +238,17 @@ def test_text_forms_print_lines_and_tables(end: RunClient, server: StandIn, argu
 
 
 def test_the_lines_of_a_log_are_json_lines_for_programs(end: RunClient, server: StandIn) -> None:
-    page = server.answers[f"/runs/{RUN_ID}/logs"]
-    server.answers[f"/runs/{RUN_ID}/logs"] = page | {"items": [LINE, LINE | {"n": 2}]}
+    page = server.responses[f"/runs/{RUN_ID}/logs"]
+    server.responses[f"/runs/{RUN_ID}/logs"] = page | {"items": [LINE, LINE | {"n": 2}]}
 
     assert end("logs", RUN_ID, "-o", "json", "--tail", "7") == 0
 
     assert [json.loads(line)["n"] for line in end.printed().out.splitlines()] == [1, 2]
-    assert server.asked == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
+    assert server.requests == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_the_server_may_be_named_before_or_after_the_command(
+def test_the_server_option_may_precede_or_follow_the_command(
     end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn, before: bool
 ) -> None:
     monkeypatch.setenv("PYOCO_SERVER", "http://127.0.0.1:1")
@@ -260,7 +260,7 @@ def test_the_server_may_be_named_before_or_after_the_command(
     assert server.headers[0]["Authorization"] == "Bearer t-1"
 
 
-def test_a_key_goes_into_the_header_that_the_server_asks_for(
+def test_a_key_is_sent_in_the_header_of_the_server(
     end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn
 ) -> None:
     monkeypatch.setenv("PYOCO_HTTP_API_KEY_HEADER", "X-Team-Key")
@@ -270,7 +270,7 @@ def test_a_key_goes_into_the_header_that_the_server_asks_for(
     assert server.headers[0]["X-Team-Key"] == "k-1"
 
 
-def test_init_writes_a_flow_and_says_how_to_run_it(end: RunClient, tmp_path: Path) -> None:
+def test_init_writes_a_flow_and_prints_how_to_run_it(end: RunClient, tmp_path: Path) -> None:
     folder = tmp_path / "my first"
 
     assert end("init", str(folder)) == 0
@@ -293,7 +293,7 @@ def test_init_overwrites_files_only_with_force(end: RunClient, tmp_path: Path) -
     assert (tmp_path / "tasks.py").read_text() != "mine"
 
 
-def test_init_where_nothing_can_be_written_says_so(end: RunClient, tmp_path: Path) -> None:
+def test_init_reports_a_folder_that_is_not_writable(end: RunClient, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     assert end("init", str(tmp_path / "file" / "below")) == 1
@@ -301,7 +301,7 @@ def test_init_where_nothing_can_be_written_says_so(end: RunClient, tmp_path: Pat
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_completion(end: RunClient, shell: str) -> None:
+def test_completion_is_printed_for_each_shell(end: RunClient, shell: str) -> None:
     assert end("completion", shell) == 0
     assert f"_PYOCO_CLIENT_COMPLETE=complete_{shell}" in end.printed().out
 

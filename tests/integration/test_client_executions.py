@@ -1,4 +1,4 @@
-"""The commands about executions and graphs: what they ask a server, and what they show of its answers."""
+"""The commands for executions and graphs: their requests and their output."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
-def answers() -> dict[str, Any]:
+def responses() -> dict[str, Any]:
     return {
         "/executions": ACCEPTED,
         f"/executions/{ID}/start": ACCEPTED,
@@ -89,41 +89,41 @@ def test_execute_creates_with_the_params_and_starts(end: RunClient, server: Stan
     code = end("execute", "release", "--params", '{"a": 1}', "--param", "b=two", "--tag", "gpu")
 
     assert code == 0
-    assert server.asked == [("POST", "/executions"), ("POST", f"/executions/{ID}/start")]
+    assert server.requests == [("POST", "/executions"), ("POST", f"/executions/{ID}/start")]
     assert json.loads(server.bodies[0]) == {"graphId": "release", "input": {"a": 1, "b": "two"}, "tag": "gpu"}
     assert len({headers["Idempotency-Key"] for headers in server.headers}) == 1
     assert json.loads(end.printed().out) == ACCEPTED
 
 
 def test_an_unknown_graph_name_prints_a_warning(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}"] = EXECUTION | {"graphId": "relaese", "graphVersion": None, "tag": None}
+    server.responses[f"/executions/{ID}"] = EXECUTION | {"graphId": "relaese", "graphVersion": None, "tag": None}
 
     assert end("execute", "relaese") == 0
-    said = end.printed()
-    assert json.loads(said.out) == ACCEPTED
-    assert "no graph or flow has the name relaese: this is an open graph" in said.err
-    assert "pyoco-client graphs" in said.err
+    printed = end.printed()
+    assert json.loads(printed.out) == ACCEPTED
+    assert "no graph or flow has the name relaese: this is an open graph" in printed.err
+    assert "pyoco-client graphs" in printed.err
 
 
 def test_execute_succeeds_without_permission_to_read(end: RunClient, server: StandIn) -> None:
-    del server.answers[f"/executions/{ID}"]
+    del server.responses[f"/executions/{ID}"]
 
     assert end("execute", "release") == 0
-    said = end.printed()
-    assert (json.loads(said.out), said.err) == (ACCEPTED, "")
+    printed = end.printed()
+    assert (json.loads(printed.out), printed.err) == (ACCEPTED, "")
 
 
 def test_watch_prints_events_to_the_end_and_how_to_approve(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+    server.responses[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     code = end("execute", "release", "--watch")
 
-    said = end.printed()
-    lines = said.out.splitlines()
+    printed = end.printed()
+    lines = printed.out.splitlines()
     assert code == 0
     assert lines[4] == "2026-01-01T00:00:02.000Z  NODE_PROGRESS_REPORTED  build  user/ann  42% compiling\ufffd[2J"
     assert lines[-1] == f"execution {ID} COMPLETED in 4.0s (2 SUCCEEDED)"
-    assert said.err == f"started: {ID}\nwaits for approval: pyoco-client approve {ID} --node approve\n"
+    assert printed.err == f"started: {ID}\nwaits for approval: pyoco-client approve {ID} --node approve\n"
 
 
 @pytest.mark.parametrize(
@@ -136,17 +136,17 @@ def test_watch_prints_events_to_the_end_and_how_to_approve(end: RunClient, serve
         (event("EXECUTION_CANCELED", 2.0, how="cooperative"), "CANCELED in 2.0s (2 CANCELED)"),
     ],
 )
-def test_an_execution_that_does_not_complete_fails_the_command_that_watched(
+def test_watch_fails_when_the_execution_does_not_complete(
     end: RunClient, server: StandIn, last: dict[str, Any], printed: str
 ) -> None:
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY[:3], last)
+    server.responses[f"/executions/{ID}/events"] = stream(*HISTORY[:3], last)
 
     assert end("execute", "release", "--watch") == 1
     assert f"execution {ID} {printed}" in end.printed().out
 
 
-def test_what_is_watched_by_a_program_are_json_lines(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+def test_watch_prints_json_lines_for_programs(end: RunClient, server: StandIn) -> None:
+    server.responses[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     assert end("execute", "release", "--watch", "-o", "json") == 0
 
@@ -155,7 +155,7 @@ def test_what_is_watched_by_a_program_are_json_lines(end: RunClient, server: Sta
 
 
 @pytest.mark.parametrize(
-    ("arguments", "asked"),
+    ("arguments", "requests"),
     [
         (["execution", ID, "-o", "json"], f"/executions/{ID}"),
         (
@@ -166,13 +166,13 @@ def test_what_is_watched_by_a_program_are_json_lines(end: RunClient, server: Sta
     ],
     ids=["execution", "waits", "graphs"],
 )
-def test_a_command_asks_once_and_prints_the_answer_as_json(
-    end: RunClient, server: StandIn, arguments: list[str], asked: str
+def test_a_command_sends_one_request_and_prints_the_response_as_json(
+    end: RunClient, server: StandIn, arguments: list[str], requests: str
 ) -> None:
     assert end(*arguments) == 0
 
-    assert server.asked == [("GET", asked)]
-    assert json.loads(end.printed().out) == server.answers[asked.partition("?")[0]]
+    assert server.requests == [("GET", requests)]
+    assert json.loads(end.printed().out) == server.responses[requests.partition("?")[0]]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_an_execution_is_shown_with_its_nodes(end: RunClient, server: StandIn) -
     ]
 
 
-def test_events_say_who_did_what_and_when(end: RunClient, server: StandIn) -> None:
+def test_events_show_actor_action_and_time(end: RunClient, server: StandIn) -> None:
     assert end("events", ID) == 0
 
     head, *rows = end.printed().out.splitlines()
@@ -226,46 +226,46 @@ def test_events_say_who_did_what_and_when(end: RunClient, server: StandIn) -> No
 
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_events_are_followed_to_the_end(end: RunClient, server: StandIn, form: str) -> None:
-    server.answers[f"/executions/{ID}/events"] = stream(*HISTORY)
+    server.responses[f"/executions/{ID}/events"] = stream(*HISTORY)
 
     assert end("events", ID, "--follow", "-o", form) == 0
     assert len(end.printed().out.splitlines()) == len(HISTORY)
 
 
-def test_the_only_node_that_waits_is_approved_without_being_named(end: RunClient, server: StandIn) -> None:
+def test_the_only_waiting_node_is_approved_without_its_name(end: RunClient, server: StandIn) -> None:
     assert end("approve", ID, "--answer", '{"ship": true}') == 0
 
-    assert server.asked[-1] == ("POST", f"/executions/{ID}/nodes/approve/resume")
+    assert server.requests[-1] == ("POST", f"/executions/{ID}/nodes/approve/resume")
     assert json.loads(server.bodies[-1]) == {"resumeKey": "go", "answer": {"ship": True}, "attempt": 1}
 
 
 @pytest.mark.parametrize(("options", "message"), [([], "rejected"), (["--reason", "not today"], "not today")])
-def test_what_is_rejected_fails_with_the_reason(
+def test_a_rejected_node_fails_with_the_reason(
     end: RunClient, server: StandIn, options: list[str], message: str
 ) -> None:
     assert end("approve", ID, "--node", "approve", "--reject", *options) == 0
 
-    assert server.asked[-1] == ("POST", f"/executions/{ID}/nodes/approve/fail")
+    assert server.requests[-1] == ("POST", f"/executions/{ID}/nodes/approve/fail")
     assert json.loads(server.bodies[-1]) == {"error": {"code": "REJECTED", "message": message}, "attempt": 1}
 
 
-def test_where_several_wait_they_are_listed_and_one_is_to_be_named(end: RunClient, server: StandIn) -> None:
+def test_several_waiting_nodes_are_listed_and_one_must_be_named(end: RunClient, server: StandIn) -> None:
     several = [node("approve", "WAITING", waitKey="go", prompt="Ship?"), node("sign off", "WAITING", waitKey="sign")]
-    server.answers[f"/executions/{ID}"] = EXECUTION | {"nodes": several}
+    server.responses[f"/executions/{ID}"] = EXECUTION | {"nodes": several}
 
     assert end("approve", ID) == 1
 
-    said = end.printed().err
-    assert "- approve: Ship?\n- sign off: sign\n" in said
-    assert "2 nodes wait" in said
-    assert f"example: pyoco-client approve {ID} --node approve" in said
+    printed = end.printed().err
+    assert "- approve: Ship?\n- sign off: sign\n" in printed
+    assert "2 nodes wait" in printed
+    assert f"example: pyoco-client approve {ID} --node approve" in printed
     assert end("approve", ID, "--node", "build") == 1
     assert "'build' does not wait" in end.printed().err
-    assert [method for method, _ in server.asked] == ["GET", "GET"]
+    assert [method for method, _ in server.requests] == ["GET", "GET"]
 
 
 def test_approve_without_a_waiting_node_prints_the_status(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/executions/{ID}"] = EXECUTION | {"status": "COMPLETED", "nodes": []}
+    server.responses[f"/executions/{ID}"] = EXECUTION | {"status": "COMPLETED", "nodes": []}
 
     assert end("approve", ID) == 1
     printed = end.printed().err
@@ -280,23 +280,23 @@ def test_approve_without_a_waiting_node_prints_the_status(end: RunClient, server
         ("release.json", '{"nodes":["build"]}', "application/json"),
     ],
 )
-def test_a_graph_is_put_under_the_name_of_its_file(
+def test_a_graph_has_the_name_of_its_file(
     end: RunClient, tmp_path: Path, server: StandIn, file: str, content: str, kind: str
 ) -> None:
     (tmp_path / file).write_text(content)
 
     assert end("graph-put", str(tmp_path / file), "--expected-version", "0") == 0
 
-    assert server.asked == [("PUT", "/graphs/release?expectedVersion=0")]
+    assert server.requests == [("PUT", "/graphs/release?expectedVersion=0")]
     assert (server.bodies[0].decode(), server.headers[0]["Content-Type"]) == (content, kind)
 
 
 @pytest.mark.parametrize("content", ["[1]", "{"])
-def test_a_file_that_is_no_json_object_is_not_sent(
+def test_a_file_that_is_not_a_json_object_is_not_sent(
     end: RunClient, tmp_path: Path, server: StandIn, content: str
 ) -> None:
     (tmp_path / "release.json").write_text(content)
 
     assert end("graph-put", str(tmp_path / "release.json")) == 1
     assert "release.json: not" in end.printed().err
-    assert server.asked == []
+    assert server.requests == []

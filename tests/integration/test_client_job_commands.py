@@ -1,4 +1,4 @@
-"""`pyoco-client job …`: what the commands ask a server, and what they show of its answers, kind or not."""
+"""`pyoco-client job …`: the requests and the output of its commands, with correct and faulty servers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ pytestmark = pytest.mark.usefixtures("clean_client")
 
 
 @pytest.fixture
-def answers() -> dict[str, Any]:
+def responses() -> dict[str, Any]:
     return {
         "/jobs": JOB,
         f"/jobs/{ID}": ENDED,
@@ -68,21 +68,21 @@ def answers() -> dict[str, Any]:
     }
 
 
-def where(server: StandIn) -> dict[str, str]:
+def variables(server: StandIn) -> dict[str, str]:
     return {"PYOCO_SERVER": server.address}
 
 
 def on_terminal(server: StandIn, folder: Path, *arguments: str) -> Terminal:
-    return Terminal("-m", "pyoco_server.cli.client", "job", *arguments, cwd=folder, env=where(server))
+    return Terminal("-m", "pyoco_server.cli.client", "job", *arguments, cwd=folder, env=variables(server))
 
 
-def test_a_submit_sends_what_was_typed_and_shows_the_job(end: RunClient, server: StandIn) -> None:
+def test_submit_sends_its_options_and_prints_the_job(end: RunClient, server: StandIn) -> None:
     words = ["--flow", "report", "--tag", "gpu", "--label", "urgent", "--label", "a,b", "--timeout-sec", "60"]
 
     code = end("job", "submit", "--params", '{"a": 1}', "--param", "b=two", *words)
 
     assert code == 0
-    assert server.asked == [("POST", "/jobs")]
+    assert server.requests == [("POST", "/jobs")]
     assert json.loads(server.bodies[0]) == {
         "parameters": {"a": 1, "b": "two"},
         "tags": ["urgent", "a,b"],
@@ -93,38 +93,36 @@ def test_a_submit_sends_what_was_typed_and_shows_the_job(end: RunClient, server:
     assert json.loads(end.printed().out) == JOB
 
 
-def test_a_submit_as_status_is_one_line(end: RunClient, server: StandIn) -> None:
+def test_submit_with_status_output_prints_one_line(end: RunClient, server: StandIn) -> None:
     assert end("job", "submit", "-o", "status") == 0
     assert end.printed().out == f"{ID} pending\n"
 
 
-def test_a_job_is_followed_line_by_line_to_its_end_and_how_long_it_took(end: RunClient, server: StandIn) -> None:
+def test_follow_prints_each_line_and_the_duration(end: RunClient, server: StandIn) -> None:
     code = end("job", "submit", "--follow")
 
-    said = end.printed()
+    printed = end.printed()
     assert code == 0
-    assert said.out.splitlines() == [*SHOWN, f"job {ID} completed in 2.5s"]
-    assert said.err == f"submitted: {ID}\n"
+    assert printed.out.splitlines() == [*SHOWN, f"job {ID} completed in 2.5s"]
+    assert printed.err == f"submitted: {ID}\n"
 
 
 @pytest.mark.parametrize("command", [["submit", "--follow"], ["follow", ID]])
-def test_a_job_that_failed_fails_the_command_that_followed_it(
-    end: RunClient, server: StandIn, command: list[str]
-) -> None:
-    server.answers |= {f"/jobs/{ID}/logs/stream": stream("failed"), f"/jobs/{ID}": FAILED}
+def test_follow_fails_when_the_job_fails(end: RunClient, server: StandIn, command: list[str]) -> None:
+    server.responses |= {f"/jobs/{ID}/logs/stream": stream("failed"), f"/jobs/{ID}": FAILED}
 
     assert end("job", *command) == 1
     assert end.printed().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
 
 
-def test_followed_as_json_stdout_has_lines_of_json_and_nothing_else(end: RunClient, server: StandIn) -> None:
+def test_follow_as_json_prints_only_json_lines(end: RunClient, server: StandIn) -> None:
     code = end("job", "follow", ID, "--tail", "5", "--task", "load", "--level", "warning", "-o", "json")
 
-    said = end.printed()
+    printed = end.printed()
     assert code == 0
-    assert [json.loads(line) for line in said.out.splitlines()] == ENTRIES
-    assert said.err == f"job {ID} completed in 2.5s\n"
-    assert server.asked[0] == ("GET", f"/jobs/{ID}/logs/stream?tail=5&task=load&level=WARNING")
+    assert [json.loads(line) for line in printed.out.splitlines()] == ENTRIES
+    assert printed.err == f"job {ID} completed in 2.5s\n"
+    assert server.requests[0] == ("GET", f"/jobs/{ID}/logs/stream?tail=5&task=load&level=WARNING")
 
 
 def test_on_a_terminal_levels_have_colours_and_output_is_escaped(server: StandIn, tmp_path: Path) -> None:
@@ -142,9 +140,9 @@ def test_on_a_terminal_levels_have_colours_and_output_is_escaped(server: StandIn
 def test_after_ctrl_c_the_job_continues_and_the_message_says_how_to_follow_it(
     server: StandIn, tmp_path: Path, number: signal.Signals
 ) -> None:
-    server.answers[f"/jobs/{ID}/logs/stream"] = stream(None)
+    server.responses[f"/jobs/{ID}/logs/stream"] = stream(None)
 
-    with client("job", "follow", ID, cwd=tmp_path, env=where(server)) as program:
+    with client("job", "follow", ID, cwd=tmp_path, env=variables(server)) as program:
         program.out.wait_for("not of a task")
         program.signal(number)
         code = program.exit_code()
@@ -154,7 +152,7 @@ def test_after_ctrl_c_the_job_continues_and_the_message_says_how_to_follow_it(
         f"no longer following; the job continues. To continue here: pyoco-client job follow {ID} --after 3",
         f"To stop it: pyoco-client job rm {ID}",
     ]
-    assert ("DELETE", f"/jobs/{ID}") not in server.asked
+    assert ("DELETE", f"/jobs/{ID}") not in server.requests
 
 
 def test_ctrl_c_without_output_suggests_explain(capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,7 +162,7 @@ def test_ctrl_c_without_output_suggests_explain(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.splitlines()[-1] == f"There was no output; to see why: pyoco-client explain {ID}"
 
 
-def test_follow_continues_at_the_printed_place(end: RunClient, server: StandIn) -> None:
+def test_follow_continues_at_the_printed_position(end: RunClient, server: StandIn) -> None:
     assert end("job", "follow", ID, "--after", "3") == 0
     assert server.headers[0]["Last-Event-ID"] == "3"
     assert end("job", "follow", ID, "--after", "３") == 1
@@ -172,7 +170,7 @@ def test_follow_continues_at_the_printed_place(end: RunClient, server: StandIn) 
 
 
 def test_a_list_is_a_table_newest_first(end: RunClient, server: StandIn) -> None:
-    server.answers["/jobs"] = {"jobs": [JOB, FAILED]}
+    server.responses["/jobs"] = {"jobs": [JOB, FAILED]}
 
     code = end("job", "ls", "--label", "urgent", "--label", "b", "--status", "FAILED", "--limit", "20")
 
@@ -182,22 +180,22 @@ def test_a_list_is_a_table_newest_first(end: RunClient, server: StandIn) -> None
     assert first.startswith(f"{ID}  pending")
     assert "2.5s" in second
     assert "\x1b" not in first
-    assert server.asked == [("GET", "/jobs?tag=urgent&tag=b&status=failed&limit=20")]
+    assert server.requests == [("GET", "/jobs?tag=urgent&tag=b&status=failed&limit=20")]
 
 
-def test_a_list_as_json_is_the_answer_of_the_server(end: RunClient, server: StandIn) -> None:
-    server.answers["/jobs"] = {"jobs": [JOB, FAILED], "nextToken": "t"}
+def test_a_list_as_json_is_the_response_of_the_server(end: RunClient, server: StandIn) -> None:
+    server.responses["/jobs"] = {"jobs": [JOB, FAILED], "nextToken": "t"}
 
     assert end("job", "ls", "--limit", "2", "-o", "json") == 0
-    said = end.printed().out
-    assert json.loads(said) == {"jobs": [JOB, FAILED]}
-    assert "\x1b" not in said
+    printed = end.printed().out
+    assert json.loads(printed) == {"jobs": [JOB, FAILED]}
+    assert "\x1b" not in printed
     # The limit is reached: the next page is not requested.
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_on_a_terminal_a_status_has_its_colour(server: StandIn, tmp_path: Path) -> None:
-    server.answers["/jobs"] = {"jobs": [FAILED]}
+    server.responses["/jobs"] = {"jobs": [FAILED]}
 
     with on_terminal(server, tmp_path, "ls") as terminal:
         _, drawn = terminal.end()
@@ -206,8 +204,8 @@ def test_on_a_terminal_a_status_has_its_colour(server: StandIn, tmp_path: Path) 
     assert "\x1b]0;" not in drawn
 
 
-def test_a_job_is_shown_with_what_is_known_of_it(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/jobs/{ID}"] = FAILED | {"parameters": {"input": "data.csv"}, "timeoutSec": 60.0}
+def test_a_job_is_shown_with_its_known_fields(end: RunClient, server: StandIn) -> None:
+    server.responses[f"/jobs/{ID}"] = FAILED | {"parameters": {"input": "data.csv"}, "timeoutSec": 60.0}
 
     assert end("job", "get", ID) == 0
     facts = dict(line.split(": ", 1) for line in end.printed().out.replace(":  ", ": ").splitlines())
@@ -220,32 +218,32 @@ def test_a_job_is_shown_with_what_is_known_of_it(end: RunClient, server: StandIn
     }.items()
 
 
-def test_a_log_is_shown_page_after_page_and_the_last_one_says_where_to_go_on(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
+def test_a_log_is_printed_in_pages_and_the_last_has_the_next_token(end: RunClient, server: StandIn) -> None:
+    server.responses[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
     code = end("job", "logs", ID, "--since", "t-1", "--level", "ERROR")
 
-    said = end.printed()
+    printed = end.printed()
     assert code == 0
-    assert said.out.splitlines() == SHOWN * 2
-    assert said.err == f"the job continues; to continue here: pyoco-client job logs {ID} --since t-4\n"
+    assert printed.out.splitlines() == SHOWN * 2
+    assert printed.err == f"the job continues; to continue here: pyoco-client job logs {ID} --since t-4\n"
     path = f"/jobs/{ID}/logs?sinceToken="
-    assert [asked for _, asked in server.asked] == [
+    assert [requests for _, requests in server.requests] == [
         f"{path}t-1&limit=10000&level=ERROR",
         f"{path}t-4&limit=10000&level=ERROR",
     ]
 
 
-def test_a_tail_is_asked_for_once(end: RunClient, server: StandIn) -> None:
-    server.answers[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
+def test_a_tail_is_requested_once(end: RunClient, server: StandIn) -> None:
+    server.responses[f"/jobs/{ID}/logs"] = {"entries": ENTRIES, "nextToken": "t-4", "complete": False}
 
     assert end("job", "logs", ID, "--tail", "3", "-o", "json") == 0
     assert [json.loads(line) for line in end.printed().out.splitlines()] == ENTRIES
-    assert server.asked == [("GET", f"/jobs/{ID}/logs?limit=10000&tail=3")]
+    assert server.requests == [("GET", f"/jobs/{ID}/logs?limit=10000&tail=3")]
 
 
-def test_a_log_as_text_goes_to_a_file(end: RunClient, server: StandIn, tmp_path: Path) -> None:
-    server.answers[f"/jobs/{ID}/logs"] = "begun\n\x1b[2Jdone\n"
+def test_a_log_as_text_is_written_to_a_file(end: RunClient, server: StandIn, tmp_path: Path) -> None:
+    server.responses[f"/jobs/{ID}/logs"] = "begun\n\x1b[2Jdone\n"
     path = tmp_path / "job.log"
 
     code = end("job", "logs", ID, "--text", str(path))
@@ -260,12 +258,10 @@ def test_a_log_as_text_goes_to_a_file(end: RunClient, server: StandIn, tmp_path:
     }
 
 
-def test_a_log_as_text_is_for_a_program_what_was_written_and_harmless_on_a_terminal(
-    server: StandIn, tmp_path: Path
-) -> None:
-    server.answers[f"/jobs/{ID}/logs"] = f"begun\n{HOSTILE}\n"
+def test_a_log_as_text_is_unchanged_for_programs_and_escaped_on_a_terminal(server: StandIn, tmp_path: Path) -> None:
+    server.responses[f"/jobs/{ID}/logs"] = f"begun\n{HOSTILE}\n"
 
-    with client("job", "logs", ID, "--text", "-", cwd=tmp_path, env=where(server)) as program:
+    with client("job", "logs", ID, "--text", "-", cwd=tmp_path, env=variables(server)) as program:
         code = program.exit_code()
     with on_terminal(server, tmp_path, "logs", ID, "--text", "-") as terminal:
         _, drawn = terminal.end()
@@ -283,7 +279,7 @@ def test_a_log_file_that_cannot_be_written_is_reported_with_an_example(
     assert f"example: pyoco-client job logs {ID} --text {ID}.log" in printed
 
 
-def test_labels_are_put_on_taken_off_and_listed(end: RunClient, server: StandIn) -> None:
+def test_labels_are_added_removed_and_listed(end: RunClient, server: StandIn) -> None:
     assert end("job", "tag", ID, "ls") == 0
     assert end.printed().out.splitlines() == ["urgent", "\ufffd]0;owned\ufffd[red]日本語[/red]"]
     assert end("job", "tag", ID, "add", "urgent", "b", "-o", "json") == 0
@@ -291,35 +287,35 @@ def test_labels_are_put_on_taken_off_and_listed(end: RunClient, server: StandIn)
     assert end("job", "tag", ID, "rm", "a/b") == 0
 
     path = f"/jobs/{ID}/tags"
-    assert server.asked[1:4] == [("POST", path), ("POST", path), ("GET", path)]
+    assert server.requests[1:4] == [("POST", path), ("POST", path), ("GET", path)]
     assert [json.loads(body) for body in server.bodies[1:3]] == [{"tag": "urgent"}, {"tag": "b"}]
-    assert server.asked[4:] == [("DELETE", f"{path}/a%2Fb"), ("GET", path)]
+    assert server.requests[4:] == [("DELETE", f"{path}/a%2Fb"), ("GET", path)]
 
 
 def test_labels_are_counted(end: RunClient, server: StandIn) -> None:
     assert end("job", "tags", "urg", "--limit", "5") == 0
     assert [line.split()[-1] for line in end.printed().out.splitlines()] == ["JOBS", "2", "12"]
-    assert server.asked == [("GET", "/tags?prefix=urg&limit=5")]
+    assert server.requests == [("GET", "/tags?prefix=urg&limit=5")]
 
 
 def test_jobs_are_removed_one_after_the_other(end: RunClient, server: StandIn) -> None:
     other = ID.replace("0190", "0191")
-    server.answers |= {f"/jobs/{ID}": NoContent(), f"/jobs/{other}": NoContent()}
+    server.responses |= {f"/jobs/{ID}": NoContent(), f"/jobs/{other}": NoContent()}
 
     assert end("job", "rm", ID, other) == 0
-    said = end.printed()
-    assert (said.out, said.err.splitlines()) == ("", [f"removed: {ID}", f"removed: {other}"])
-    assert server.asked == [("DELETE", f"/jobs/{ID}"), ("DELETE", f"/jobs/{other}")]
+    printed = end.printed()
+    assert (printed.out, printed.err.splitlines()) == ("", [f"removed: {ID}", f"removed: {other}"])
+    assert server.requests == [("DELETE", f"/jobs/{ID}"), ("DELETE", f"/jobs/{other}")]
 
 
 @pytest.mark.parametrize("command", [["get", ID], ["follow", ID], ["logs", ID], ["logs", ID, "--text", "-"]])
 def test_an_error_of_the_server_is_printed_with_its_hint(end: RunClient, server: StandIn, command: list[str]) -> None:
     refusal = Refusal(404, "ERR-PYOCO-0005", f"job {ID} is not there", hint="Check the id.")
-    server.answers |= dict.fromkeys([f"/jobs/{ID}", f"/jobs/{ID}/logs", f"/jobs/{ID}/logs/stream"], refusal)
+    server.responses |= dict.fromkeys([f"/jobs/{ID}", f"/jobs/{ID}/logs", f"/jobs/{ID}/logs/stream"], refusal)
 
     assert end("job", *command) == 1
-    said = end.printed()
-    assert (said.out, said.err.splitlines()) == (
+    printed = end.printed()
+    assert (printed.out, printed.err.splitlines()) == (
         "",
         [f"error: job {ID} is not there [ERR-PYOCO-0005]", "hint: Check the id."],
     )

@@ -28,7 +28,7 @@ def run(status: str, **more: Any) -> dict[str, Any]:
     return snapshot | {"tasks": tasks, "task_records": records, "error": None} | more
 
 
-def heard(*runs: dict[str, Any], stays_open: bool = False) -> Events:
+def event_stream(*runs: dict[str, Any], stays_open: bool = False) -> Events:
     return Events(
         tuple(("snapshot", {"run_id": RUN_ID, "snapshot": one, "ts": 101.0}) for one in runs), stays_open=stays_open
     )
@@ -37,22 +37,22 @@ def heard(*runs: dict[str, Any], stays_open: bool = False) -> Events:
 @pytest.fixture
 def server() -> Iterator[StandIn]:
     finished = run("COMPLETED", end_time=102.0)
-    answers = {
+    responses = {
         "/health": {"status": "ok", "nats": "connected"},
         "/runs": [finished | {"run_id": f"run-{number}"} for number in range(2000)],
         f"/runs/{RUN_ID}": finished,
-        f"/runs/{RUN_ID}/watch": heard(run("PENDING"), run("RUNNING"), finished),
+        f"/runs/{RUN_ID}/watch": event_stream(run("PENDING"), run("RUNNING"), finished),
         "/workers": [{"worker_id": "w-1", "state": "IDLE", "tags": ["default"], "hidden": False}],
     }
-    with stand_in(answers) as there:
+    with stand_in(responses) as there:
         yield there
 
 
 def on_terminal(server: StandIn, folder: Path, *arguments: str, **environment: str) -> Terminal:
-    return Terminal("-m", "pyoco_server.cli.client", *arguments, cwd=folder, env=where(server, **environment))
+    return Terminal("-m", "pyoco_server.cli.client", *arguments, cwd=folder, env=variables(server, **environment))
 
 
-def where(server: StandIn, **more: str) -> dict[str, str]:
+def variables(server: StandIn, **more: str) -> dict[str, str]:
     return {"PYOCO_SERVER": server.address} | more
 
 
@@ -79,7 +79,7 @@ def test_foreign_names_do_not_control_the_terminal(server: StandIn, tmp_path: Pa
         assert "\x07" not in drawn
 
 
-def test_no_color_is_obeyed(server: StandIn, tmp_path: Path) -> None:
+def test_no_color_disables_colours(server: StandIn, tmp_path: Path) -> None:
     with on_terminal(server, tmp_path, "watch", RUN_ID, NO_COLOR="1") as terminal:
         _, drawn = terminal.end()
 
@@ -96,7 +96,7 @@ def test_a_dumb_terminal_gets_plain_lines(server: StandIn, tmp_path: Path) -> No
 
 
 def test_ctrl_c_ends_watch_with_130_and_the_run_continues(server: StandIn, tmp_path: Path) -> None:
-    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
+    server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run("RUNNING"), stays_open=True)
 
     with on_terminal(server, tmp_path, "watch", RUN_ID) as terminal:
         terminal.wait_for("40% row 4")
@@ -114,7 +114,7 @@ def test_a_closed_pipe_is_not_a_failure(server: StandIn, tmp_path: Path) -> None
     with subprocess.Popen(
         command,
         cwd=tmp_path,
-        env=clean_environment() | where(server),
+        env=clean_environment() | variables(server),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -123,9 +123,9 @@ def test_a_closed_pipe_is_not_a_failure(server: StandIn, tmp_path: Path) -> None
         assert process.stderr is not None
         assert process.stdout.readline().startswith("RUN_ID")
         process.stdout.close()
-        said = process.stderr.read()
+        printed = process.stderr.read()
 
-    assert (process.returncode, said) == (0, "")
+    assert (process.returncode, printed) == (0, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk here")
@@ -134,7 +134,7 @@ def test_a_failed_write_to_stdout_is_reported_in_one_line(server: StandIn, tmp_p
         ended = subprocess.run(
             [sys.executable, "-m", "pyoco_server.cli.client", "list"],
             cwd=tmp_path,
-            env=clean_environment() | where(server),
+            env=clean_environment() | variables(server),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -146,7 +146,7 @@ def test_a_failed_write_to_stdout_is_reported_in_one_line(server: StandIn, tmp_p
 
 
 def test_without_a_terminal_watch_prints_lines(server: StandIn, tmp_path: Path) -> None:
-    with client("watch", RUN_ID, "--until-terminal", cwd=tmp_path, env=where(server)) as program:
+    with client("watch", RUN_ID, "--until-terminal", cwd=tmp_path, env=variables(server)) as program:
         code = program.exit_code()
 
     assert code == 0
@@ -162,16 +162,16 @@ def test_a_heartbeat_removes_no_fields(server: StandIn, tmp_path: Path) -> None:
         {"run_id": RUN_ID, "snapshot": seen, "ts": 101.0} for seen in (running, beat, None, running, run("COMPLETED"))
     ]
     names = ["snapshot", "heartbeat", "heartbeat", "snapshot", "snapshot"]
-    server.answers[f"/runs/{RUN_ID}/watch"] = Events(tuple(zip(names, data, strict=True)))
+    server.responses[f"/runs/{RUN_ID}/watch"] = Events(tuple(zip(names, data, strict=True)))
 
-    with client("watch", RUN_ID, cwd=tmp_path, env=where(server)) as program:
+    with client("watch", RUN_ID, cwd=tmp_path, env=variables(server)) as program:
         assert program.exit_code() == 0
 
     assert sum("task load RUNNING" in line for line in program.out.all()) == 1
 
 
 def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
-    with client("watch", RUN_ID, "--output", "json", cwd=tmp_path, env=where(server)) as program:
+    with client("watch", RUN_ID, "--output", "json", cwd=tmp_path, env=variables(server)) as program:
         program.exit_code()
 
     events = [json.loads(line) for line in program.out.all()]
@@ -188,20 +188,20 @@ def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
         ([], "FAILED", 0),
     ],
 )
-def test_with_until_terminal_the_exit_code_tells_how_the_run_ended(
+def test_with_until_terminal_the_exit_code_is_that_of_the_run(
     server: StandIn, tmp_path: Path, options: list[str], status: str, code: int
 ) -> None:
-    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run(status))
+    server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run(status))
 
-    with client("watch", RUN_ID, *options, cwd=tmp_path, env=where(server)) as program:
+    with client("watch", RUN_ID, *options, cwd=tmp_path, env=variables(server)) as program:
         assert program.exit_code() == code
 
 
-def test_a_watch_that_times_out_says_that_the_run_continues(server: StandIn, tmp_path: Path) -> None:
-    server.answers[f"/runs/{RUN_ID}/watch"] = heard(run("RUNNING"), stays_open=True)
+def test_a_watch_that_times_out_reports_that_the_run_continues(server: StandIn, tmp_path: Path) -> None:
+    server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run("RUNNING"), stays_open=True)
 
     command = ["watch", RUN_ID, "--until-terminal", "--timeout-sec", "0.5"]
-    with client(*command, cwd=tmp_path, env=where(server)) as program:
+    with client(*command, cwd=tmp_path, env=variables(server)) as program:
         code = program.exit_code()
 
     assert code == 1
@@ -209,18 +209,18 @@ def test_a_watch_that_times_out_says_that_the_run_continues(server: StandIn, tmp
 
 
 def test_json_is_valid_in_an_ascii_locale(server: StandIn, tmp_path: Path) -> None:
-    with client("get", RUN_ID, cwd=tmp_path, env=where(server, PYTHONIOENCODING="ascii")) as program:
+    with client("get", RUN_ID, cwd=tmp_path, env=variables(server, PYTHONIOENCODING="ascii")) as program:
         assert program.exit_code() == 0
 
-    assert json.loads("\n".join(program.out.all())) == server.answers[f"/runs/{RUN_ID}"]
+    assert json.loads("\n".join(program.out.all())) == server.responses[f"/runs/{RUN_ID}"]
 
 
 def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path: Path) -> None:
-    server.answers[f"/runs/{RUN_ID}"] = Refusal(
+    server.responses[f"/runs/{RUN_ID}"] = Refusal(
         404, "ERR-PYOCO-0005", "run not found", "run_id を確認してください。", message="runが見つかりません"
     )
 
-    with client("get", RUN_ID, cwd=tmp_path, env=where(server, LANG="ja_JP.UTF-8")) as program:
+    with client("get", RUN_ID, cwd=tmp_path, env=variables(server, LANG="ja_JP.UTF-8")) as program:
         code = program.exit_code()
 
     assert code == 1
@@ -233,28 +233,28 @@ def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path:
 
 
 def test_a_key_is_sent_and_never_shown(server: StandIn, tmp_path: Path) -> None:
-    with client("--api-key", "secret-7", "submit", cwd=tmp_path, env=where(server)) as refused:
+    with client("--api-key", "secret-7", "submit", cwd=tmp_path, env=variables(server)) as refused:
         assert refused.exit_code() == 1
-    with client("get", RUN_ID, "--api-key", "secret-7", cwd=tmp_path, env=where(server)) as program:
+    with client("get", RUN_ID, "--api-key", "secret-7", cwd=tmp_path, env=variables(server)) as program:
         assert program.exit_code() == 0
 
     assert server.headers[0]["X-API-Key"] == "secret-7"
-    assert "secret-7" not in refused.said() + program.said()
-    assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.said()
+    assert "secret-7" not in refused.output() + program.output()
+    assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.output()
 
 
-def test_arguments_that_are_not_utf_8_are_refused(server: StandIn, tmp_path: Path) -> None:
+def test_arguments_that_are_not_utf_8_are_rejected(server: StandIn, tmp_path: Path) -> None:
     finished = subprocess.run(
         [sys.executable.encode(), b"-m", b"pyoco_server.cli.client", b"submit", b"--flow-name", b"\xff"],
         cwd=tmp_path,
-        env=clean_environment() | where(server),
+        env=clean_environment() | variables(server),
         capture_output=True,
         check=False,
     )
 
     assert finished.returncode == 1
     assert b"[ERR-PYOCO-0018]" in finished.stderr
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_doctor_reports_an_absent_server_and_how_to_start_one(tmp_path: Path) -> None:
@@ -272,39 +272,39 @@ def test_doctor_reports_an_absent_server_and_how_to_start_one(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("key", "err_id"), [(None, "ERR-PYOCO-0014"), ("pyoco_wrong-key", "ERR-PYOCO-0015")], ids=["none", "wrong"]
 )
-def test_doctor_names_the_error_of_the_credentials_once_and_never_prints_a_key(
+def test_doctor_reports_a_credentials_error_once_without_the_key(
     server: StandIn, tmp_path: Path, key: str | None, err_id: str
 ) -> None:
-    server.answers["/runs"] = Refusal(401, err_id, "refused")
+    server.responses["/runs"] = Refusal(401, err_id, "refused")
 
     with client(
-        "doctor", cwd=tmp_path, env=where(server, **({} if key is None else {"PYOCO_API_KEY": key}))
+        "doctor", cwd=tmp_path, env=variables(server, **({} if key is None else {"PYOCO_API_KEY": key}))
     ) as program:
         assert program.exit_code() == 1
 
-    assert program.said().count(err_id) == 1
-    assert ("PYOCO_API_KEY" in program.said()) is (key is None)
-    assert "wrong-key" not in program.said()
+    assert program.output().count(err_id) == 1
+    assert ("PYOCO_API_KEY" in program.output()) is (key is None)
+    assert "wrong-key" not in program.output()
 
 
 def test_doctor_stops_at_a_disconnected_broker(server: StandIn, tmp_path: Path) -> None:
-    server.answers["/health"] = {"status": "ok", "nats": "away"}
+    server.responses["/health"] = {"status": "ok", "nats": "away"}
 
-    with client("doctor", cwd=tmp_path, env=where(server)) as program:
+    with client("doctor", cwd=tmp_path, env=variables(server)) as program:
         code = program.exit_code()
 
     assert code == 1
     assert [line for line in program.out.all() if line.startswith("✗")] == [
         "✗ nats: the gateway is not connected to NATS [ERR-PYOCO-0003]"
     ]
-    assert {path.partition("?")[0] for _, path in server.asked} == {"/health"}
+    assert {path.partition("?")[0] for _, path in server.requests} == {"/health"}
 
 
 def test_doctor_uses_no_proxy_for_a_local_server(server: StandIn, tmp_path: Path) -> None:
     with stand_in({}) as gone:
         proxy = gone.address
 
-    with client("doctor", cwd=tmp_path, env=where(server, HTTP_PROXY=proxy, http_proxy=proxy)) as program:
+    with client("doctor", cwd=tmp_path, env=variables(server, HTTP_PROXY=proxy, http_proxy=proxy)) as program:
         program.exit_code()
 
     assert "✓ clock: the clocks agree" in program.out.all()

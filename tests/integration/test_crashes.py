@@ -1,4 +1,4 @@
-"""However a flow ends, its run ends too: real runner processes, stores in memory, and the next run is fine."""
+"""A run ends for any end of its flow, and the next run works: real runner processes, stores in memory."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def world() -> World:
 
 @pytest.fixture
 async def written(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[str]]:
-    """A worker with one runner that serves these flows; what its runs write."""
+    """A worker with one runner for these flows; returns the output of its runs."""
     monkeypatch.chdir(tmp_path)
     lines: list[str] = []
-    pool = RunnerPool(FLOWS, 1, lambda _run_id, heard: lines.extend(line.text for line in heard))
+    pool = RunnerPool(FLOWS, 1, lambda _run_id, printed: lines.extend(line.text for line in printed))
     supervisor = Supervisor(world.stores, pool, world.config, WorkerId("w-1"), ("default",), 1)
     stop, at_once = asyncio.Event(), asyncio.Event()
     async with asyncio.timeout(PATIENCE_SEC):
@@ -54,9 +54,9 @@ async def play(world: World, flow_name: str, *statuses: str, timeout_sec: float 
     return await world.until(run_id, *statuses or ("COMPLETED",))
 
 
-async def is_well(world: World) -> None:
-    shown = await play(world, "fine")
-    assert (shown["task_records"]["fine"]["output"], shown["error"]) == ("fine", None)
+async def check_next_run(world: World) -> None:
+    run = await play(world, "fine")
+    assert (run["task_records"]["fine"]["output"], run["error"]) == ("fine", None)
 
 
 BAD = {
@@ -87,20 +87,20 @@ BAD = {
 async def test_a_crashing_flow_fails_with_a_reason_and_last_lines_and_the_next_run_completes(
     world: World, written: list[str], flow_name: str
 ) -> None:
-    shown = await play(world, flow_name, "FAILED")
+    run = await play(world, flow_name, "FAILED")
 
-    assert BAD[flow_name] in shown["error"]
-    assert len(shown["error"]) <= 1_000
-    assert shown["error_code"] == "ERR-PYOCO-0007"
-    assert "about to go wrong" in shown["last_lines"]
-    await is_well(world)
+    assert BAD[flow_name] in run["error"]
+    assert len(run["error"]) <= 1_000
+    assert run["error_code"] == "ERR-PYOCO-0007"
+    assert "about to go wrong" in run["last_lines"]
+    await check_next_run(world)
 
 
 @needs_linux
-async def test_a_flow_that_hits_the_limit_of_its_memory_is_failed(world: World, written: list[str]) -> None:
-    shown = await play(world, "is_limited", "FAILED")
+async def test_a_flow_that_exceeds_its_memory_limit_fails(world: World, written: list[str]) -> None:
+    run = await play(world, "is_limited", "FAILED")
 
-    assert shown["error"] == "MemoryError: out of memory"
+    assert run["error"] == "MemoryError: out of memory"
 
 
 GOOD = {
@@ -114,18 +114,18 @@ GOOD = {
 
 
 @pytest.mark.parametrize("flow_name", GOOD)
-async def test_a_flow_that_only_looks_like_a_disaster_completes_and_the_next_run_is_fine(
+async def test_a_harmless_error_in_a_flow_affects_neither_its_run_nor_the_next(
     world: World, written: list[str], flow_name: str
 ) -> None:
-    shown = await play(world, flow_name)
+    run = await play(world, flow_name)
 
-    assert shown["task_records"][flow_name].get("output") == GOOD[flow_name]
-    await is_well(world)
+    assert run["task_records"][flow_name].get("output") == GOOD[flow_name]
+    await check_next_run(world)
     assert "Traceback" not in "\n".join(written)
 
 
-async def pid_in(written: list[str]) -> int:
-    """What is written comes on another way than what is told of tasks, perhaps later."""
+async def wait_for_pid(written: list[str]) -> int:
+    """Polls, because output and task states arrive on different channels."""
     while True:
         for line in written:
             if line.startswith("pid "):
@@ -137,33 +137,33 @@ async def test_a_runner_killed_from_outside_fails_its_run_and_is_replaced(world:
     run_id = await world.submit(replace(HELLO, flow_name="stuck", input={}))
     await world.until(run_id, "RUNNING", tasks={"say_so": "SUCCEEDED", "stuck": "RUNNING"})
 
-    os.kill(await pid_in(written), signal.SIGKILL)
+    os.kill(await wait_for_pid(written), signal.SIGKILL)
 
-    shown = await world.until(run_id, "FAILED")
-    assert "ended by SIGKILL, and not by its worker" in shown["error"]
-    assert shown["task_records"]["stuck"]["state"] == "FAILED"
-    await is_well(world)
+    run = await world.until(run_id, "FAILED")
+    assert "ended by SIGKILL, and not by its worker" in run["error"]
+    assert run["task_records"]["stuck"]["state"] == "FAILED"
+    await check_next_run(world)
 
 
 # --- limits and cancels -----------------------------------------------------------------------------------------------
 
 
-async def test_a_task_that_never_looks_up_is_killed_when_its_time_is_over(world: World, written: list[str]) -> None:
-    shown = await play(world, "stuck", "FAILED", timeout_sec=0.3)
+async def test_a_task_that_ignores_its_timeout_is_killed(world: World, written: list[str]) -> None:
+    run = await play(world, "stuck", "FAILED", timeout_sec=0.3)
 
-    assert (shown["error_code"], shown["timeout"]["how"]) == ("ERR-PYOCO-0042", "killed")
-    assert "while running stuck; its process was killed" in shown["error"]
-    assert shown["last_lines"][0] == "about to go wrong"
-    await is_well(world)
+    assert (run["error_code"], run["timeout"]["how"]) == ("ERR-PYOCO-0042", "killed")
+    assert "while running stuck; its process was killed" in run["error"]
+    assert run["last_lines"][0] == "about to go wrong"
+    await check_next_run(world)
 
 
-async def test_an_async_task_is_cancelled_and_its_progress_is_visible_before(world: World, written: list[str]) -> None:
+async def test_progress_of_an_async_task_is_visible_until_its_cancel(world: World, written: list[str]) -> None:
     run_id = await world.submit(replace(HELLO, flow_name="waits_for_ever", input={}))
     await world.until(run_id, "RUNNING", progress={"waits_for_ever": 42.0})
 
     await cancel(world.truth, run_id, None, USER)
 
-    shown = await world.until(run_id, "CANCELLED")
-    assert shown["cancel"]["how"] == "cooperative"
-    assert shown["task_records"]["waits_for_ever"]["message"] == "halfway"
-    assert "progress" not in shown
+    run = await world.until(run_id, "CANCELLED")
+    assert run["cancel"]["how"] == "cooperative"
+    assert run["task_records"]["waits_for_ever"]["message"] == "halfway"
+    assert "progress" not in run

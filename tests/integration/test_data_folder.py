@@ -1,4 +1,4 @@
-"""The data folder: one owner at a time, whoever dies in whatever way."""
+"""The data folder: one owner at a time, also after any kind of crash."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def owner_process(data: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
             process.kill()
 
 
-async def test_a_second_opener_is_refused_and_told_the_owner(tmp_path: Path) -> None:
+async def test_a_second_opener_is_rejected_with_the_pid_of_the_owner(tmp_path: Path) -> None:
     with owner_process(tmp_path / "data") as (owner, _):
         with pytest.raises(DataFolderInUse) as refusal:
             DataFolder.open(tmp_path / "data")
@@ -60,7 +60,7 @@ async def test_a_second_opener_is_refused_and_told_the_owner(tmp_path: Path) -> 
 
 
 @LINUX_ONLY
-async def test_an_owner_killed_with_9_takes_its_server_along_and_frees_the_folder(tmp_path: Path) -> None:
+async def test_killing_the_owner_ends_its_server_and_releases_the_folder(tmp_path: Path) -> None:
     with owner_process(tmp_path / "data") as (owner, server_pid):
         owner.kill()
         owner.wait()
@@ -69,7 +69,7 @@ async def test_an_owner_killed_with_9_takes_its_server_along_and_frees_the_folde
             assert wait_for_exit(server_pid)
 
 
-async def test_a_server_that_outlives_its_owner_keeps_the_folder_locked(tmp_path: Path) -> None:
+async def test_a_server_that_survives_its_owner_keeps_the_lock(tmp_path: Path) -> None:
     async with running_nats(tmp_path) as server:
         server.folder.close()
 
@@ -77,7 +77,7 @@ async def test_a_server_that_outlives_its_owner_keeps_the_folder_locked(tmp_path
             DataFolder.open(tmp_path / "data")
 
 
-async def test_the_refusal_says_how_to_end_a_server_that_was_left_behind(tmp_path: Path) -> None:
+async def test_the_error_shows_how_to_end_a_leftover_server(tmp_path: Path) -> None:
     async with running_nats(tmp_path) as server:
         server.folder.close()
         (tmp_path / "data" / "lock").write_text(str(_dead_pid()))
@@ -99,7 +99,7 @@ def test_other_children_do_not_inherit_the_lock(tmp_path: Path) -> None:
         child.communicate(b"\n")
 
 
-async def test_only_the_owner_may_read_the_folder(tmp_path: Path) -> None:
+async def test_only_the_owner_can_read_the_folder(tmp_path: Path) -> None:
     async with running_nats(tmp_path):
         data = tmp_path / "data"
         modes = {name: (data / name).stat().st_mode & 0o777 for name in (".", "nats", "nats.token", "nats.conf")}
@@ -120,7 +120,7 @@ async def test_other_programs_find_the_running_server_by_its_folder(tmp_path: Pa
     assert find_running(tmp_path / "data") is None
 
 
-async def test_the_record_of_a_dead_server_is_not_believed(tmp_path: Path) -> None:
+async def test_the_record_of_a_dead_server_is_ignored(tmp_path: Path) -> None:
     async with running_nats(tmp_path) as server:
         record = (tmp_path / "data" / "nats.json").read_text()
         dead = str(server.pid)
@@ -132,7 +132,7 @@ async def test_the_record_of_a_dead_server_is_not_believed(tmp_path: Path) -> No
     assert find_running(tmp_path / "data") is None
 
 
-def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(InvalidUsage, match="cannot use the data folder"):

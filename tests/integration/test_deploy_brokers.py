@@ -15,7 +15,7 @@ NATS_OF_A_CLUSTER = ROOT / "deploy" / "nats" / "cluster.conf"
 
 
 @pytest.mark.parametrize("token", ["letters", "123456", "12k", "true", "3e5"])
-def test_the_broker_of_compose_takes_any_token(token: str) -> None:
+def test_the_compose_broker_accepts_any_token(token: str) -> None:
     environment = compose({"PYOCO_NATS_TOKEN": token})["nats"]["environment"]
 
     checked = subprocess.run(

@@ -1,4 +1,4 @@
-"""`/dlq` over HTTP: letters listed, filtered and paged, and jobs run again, on a real nats-server."""
+"""`/dlq` over HTTP on a real nats-server: list, filters, pages and replay."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from pyoco_server.services.context import Stores
 from pyoco_server.stores import DeadLetter
 from pyoco_server.worker import PyocoNatsWorker
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.flow_files import TWO_TASKS
-from support.gateways import FINISHED, gateway_settings, listed, seen, serving, submit
+from support.gateways import FINISHED, gateway_settings, listed, serving, submit, wait_for_status
 from support.samples import new_run_id
 
 
@@ -36,7 +36,7 @@ def resolve(name: str) -> Flow:
 
 
 @asynccontextmanager
-async def worked_off(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker]:
+async def running_worker(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker]:
     worker = await PyocoNatsWorker.connect(config, resolve, "w-1", ["default"])
     try:
         yield worker
@@ -44,27 +44,27 @@ async def worked_off(config: NatsBackendConfig) -> AsyncIterator[PyocoNatsWorker
         await worker.close()
 
 
-async def letters(client: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
-    answer = await client.get("/dlq", params=query)
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
+async def dead_letters(client: httpx.AsyncClient, **query: Any) -> list[dict[str, Any]]:
+    response = await client.get("/dlq", params=query)
+    assert response.status_code == 200, response.text
+    items: list[dict[str, Any]] = response.json()["items"]
     return items
 
 
-async def write(stores: Stores, *letters: DeadLetter) -> None:
-    for letter in letters:
+async def write(stores: Stores, *items: DeadLetter) -> None:
+    for letter in items:
         await stores.dead_letters.publish(letter)
 
 
-async def test_a_failed_run_leaves_a_letter_with_everything_in_it(
+async def test_a_failed_run_has_a_dead_letter_with_all_fields(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
-    async with worked_off(config) as worker:
+    async with running_worker(config) as worker:
         run_id = await submit(client, "picky", params={"wanted": "bad"}, tags=["nightly"])
         await worker.run_once(timeout=10.0)
-        await seen(client, run_id, "FAILED")
+        await wait_for_status(client, run_id, "FAILED")
 
-    (letter,) = await letters(client)
+    (letter,) = await dead_letters(client)
 
     assert letter | {"seq": 0, "timestamp": 0.0} == {
         "seq": 0,
@@ -81,27 +81,29 @@ async def test_a_failed_run_leaves_a_letter_with_everything_in_it(
     }
 
 
-async def test_a_replay_is_a_new_run_of_the_same(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
-    async with worked_off(config) as worker:
+async def test_a_replay_is_a_new_run_with_equal_flow_and_params(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
+    async with running_worker(config) as worker:
         first = await submit(client, "picky", params={"wanted": "bad"}, tags=["nightly", "big"])
         await worker.run_once(timeout=10.0)
-        await seen(client, first, "FAILED")
-        (letter,) = await letters(client)
+        await wait_for_status(client, first, "FAILED")
+        (letter,) = await dead_letters(client)
 
-        answer = await client.post(f"/dlq/{letter['seq']}/replay")
-        again = answer.json()
+        response = await client.post(f"/dlq/{letter['seq']}/replay")
+        again = response.json()
         await worker.run_once(timeout=10.0)
-        replayed = await seen(client, again["run_id"], *FINISHED)
+        replayed = await wait_for_status(client, again["run_id"], *FINISHED)
 
-    assert answer.status_code == 200
+    assert response.status_code == 200
     assert (again["status"], again["replay_of"]) == ("PENDING", {"seq": letter["seq"], "run_id": first})
     assert again["run_id"] != first
     assert (replayed["status"], replayed["replay_of"], replayed["flow_name"]) == ("FAILED", first, "picky")
     assert (replayed["params"], replayed["tag"], replayed["tags"]) == ({"wanted": "bad"}, "default", ["nightly", "big"])
-    assert (await seen(client, first, "FAILED")).get("replay_of") is None
+    assert (await wait_for_status(client, first, "FAILED")).get("replay_of") is None
 
 
-async def test_a_run_of_a_flow_yaml_is_replayed_with_its_text_and_tasks(
+async def test_a_flow_yaml_run_is_replayed_with_its_text_and_tasks(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     files = {"workflow": ("flow.yaml", TWO_TASKS, "application/yaml")}
@@ -109,7 +111,7 @@ async def test_a_run_of_a_flow_yaml_is_replayed_with_its_text_and_tasks(
     first = (await client.get(f"/runs/{submitted.json()['run_id']}")).json()
     async with open_stores(config, name="test") as stores:
         await write(stores, DeadLetter(timestamp=1.0, reason="max_deliver", run_id=first["run_id"], tag="default"))
-        (letter,) = await letters(client)
+        (letter,) = await dead_letters(client)
 
         again = (await client.post(f"/dlq/{letter['seq']}/replay")).json()
 
@@ -120,7 +122,7 @@ async def test_a_run_of_a_flow_yaml_is_replayed_with_its_text_and_tasks(
     assert TWO_TASKS.splitlines()[0] in jobs[-1].payload.decode()
 
 
-async def test_letters_are_filtered_and_paged_newest_first(
+async def test_dead_letters_are_filtered_and_paged_newest_first(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     async with open_stores(config, name="test") as stores:
@@ -144,18 +146,18 @@ async def test_letters_are_filtered_and_paged_newest_first(
         ::-1
     ]
     assert (first["next_cursor"] is not None, second["next_cursor"]) == (True, None)
-    assert {letter["reason"] for letter in await letters(client, reason="max_deliver")} == {"max_deliver"}
-    assert [letter["timestamp"] for letter in await letters(client, tag="gpu", limit=2)] == [10.0, 8.0]
-    assert {letter["tag"] for letter in await letters(client, flow="b")} == {"cpu"}
-    assert await letters(client, tag="nobody") == []
+    assert {letter["reason"] for letter in await dead_letters(client, reason="max_deliver")} == {"max_deliver"}
+    assert [letter["timestamp"] for letter in await dead_letters(client, tag="gpu", limit=2)] == [10.0, 8.0]
+    assert {letter["tag"] for letter in await dead_letters(client, flow="b")} == {"cpu"}
+    assert await dead_letters(client, tag="nobody") == []
 
 
-async def test_a_rare_letter_is_found_behind_many_others(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+async def test_a_rare_dead_letter_is_found_among_many(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="test") as stores:
         await write(stores, DeadLetter(timestamp=1.0, reason="flow_not_found", tag="a"))
         await write(stores, *(DeadLetter(timestamp=2.0, reason="execution_error", tag="a") for _ in range(1200)))
 
-    assert [letter["timestamp"] for letter in await letters(client, reason="flow_not_found")] == [1.0]
+    assert [letter["timestamp"] for letter in await dead_letters(client, reason="flow_not_found")] == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -163,13 +165,13 @@ async def test_a_rare_letter_is_found_behind_many_others(client: httpx.AsyncClie
     [{"limit": "0"}, {"limit": "201"}, {"cursor": "abc"}, {"cursor": "-1"}, {"tag": "a b"}, {"flavour": "x"}],
     ids=str,
 )
-async def test_what_cannot_be_asked_is_refused(client: httpx.AsyncClient, query: dict[str, str]) -> None:
-    answer = await client.get("/dlq", params=query)
+async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: dict[str, str]) -> None:
+    response = await client.get("/dlq", params=query)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0002")
 
 
-async def test_what_cannot_be_replayed_is_refused_with_what_to_do_instead(
+async def test_a_replay_that_is_impossible_is_rejected_with_a_hint(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     async with open_stores(config, name="test") as stores:
@@ -180,21 +182,23 @@ async def test_what_cannot_be_replayed_is_refused_with_what_to_do_instead(
             DeadLetter(timestamp=3.0, reason="execution_error", tag="a"),
         )
 
-    answers = [await client.post(f"/dlq/{seq}/replay") for seq in (1, 2, 3)]
+    responses = [await client.post(f"/dlq/{seq}/replay") for seq in (1, 2, 3)]
     missing = [await client.post(f"/dlq/{seq}/replay") for seq in ("9", "0", "abc", "9" * 30)]
 
-    assert [(answer.status_code, answer.json()["err_id"]) for answer in answers] == [(409, "ERR-PYOCO-0041")] * 3
-    assert "submit it anew" in answers[1].json()["detail"]
-    assert {(answer.status_code, answer.json()["err_id"]) for answer in missing} == {(404, "ERR-PYOCO-0040")}
+    assert [(response.status_code, response.json()["err_id"]) for response in responses] == [
+        (409, "ERR-PYOCO-0041")
+    ] * 3
+    assert "submit it anew" in responses[1].json()["detail"]
+    assert {(response.status_code, response.json()["err_id"]) for response in missing} == {(404, "ERR-PYOCO-0040")}
 
 
-async def test_letters_of_another_tenants_runs_do_not_exist(tmp_path: Path) -> None:
+async def test_dead_letters_of_another_tenant_do_not_exist(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
         everything = EVERY_SCOPE - {Scope.ADMIN}
-        owner, stranger = [showing(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
-        admin = showing(await hand_out(config, "ops", Scope.ADMIN))
-        reader = showing(await hand_out(config, "team-a", Scope.DLQ_READ))
+        owner, stranger = [api_key_headers(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
+        admin = api_key_headers(await hand_out(config, "ops", Scope.ADMIN))
+        reader = api_key_headers(await hand_out(config, "team-a", Scope.DLQ_READ))
         async with serving(config) as client, open_stores(config, name="test") as stores:
             client.headers.update(owner)
             run_id = await submit(client)
@@ -207,7 +211,7 @@ async def test_letters_of_another_tenants_runs_do_not_exist(tmp_path: Path) -> N
 
             async def shown(key: dict[str, str]) -> list[float]:
                 client.headers.update(key)
-                return [letter["timestamp"] for letter in await letters(client)]
+                return [letter["timestamp"] for letter in await dead_letters(client)]
 
             seen_by = [await shown(key) for key in (owner, stranger, admin)]
             replays = [await client.post("/dlq/1/replay", headers=key) for key in (stranger, reader, admin)]
@@ -215,5 +219,5 @@ async def test_letters_of_another_tenants_runs_do_not_exist(tmp_path: Path) -> N
             again = (await client.get(f"/runs/{replays[2].json()['run_id']}")).json()
 
     assert seen_by == [[1.0], [], [2.0, 1.0]]
-    assert [answer.status_code for answer in replays] == [404, 403, 200]
+    assert [response.status_code for response in replays] == [404, 403, 200]
     assert (again["tenant_id"], again["replay_of"]) == ("team-a", run_id)

@@ -1,4 +1,4 @@
-"""The embedded nats-server as a process among processes: nothing here is simulated."""
+"""The embedded nats-server as a real process."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def listening_socket() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-async def test_it_starts_and_answers_jetstream(tmp_path: Path) -> None:
+async def test_the_server_starts_with_jetstream(tmp_path: Path) -> None:
     async with running_nats(tmp_path) as server, connected(server) as client:
         ack = await _store(client, b"hello")
 
     assert ack == 1
 
 
-async def test_it_listens_on_loopback_only(nats_server: EmbeddedNats) -> None:
+async def test_the_server_listens_on_loopback_only(nats_server: EmbeddedNats) -> None:
     port = int(nats_server.url.rpartition(":")[2])
 
     assert _listening_addresses(port) == ["0100007F"]
 
 
-async def test_a_client_without_the_token_is_refused(nats_server: EmbeddedNats) -> None:
+async def test_a_client_without_the_token_is_rejected(nats_server: EmbeddedNats) -> None:
     client = Client()
 
     with pytest.raises(nats.errors.Error, match=r"(?i)authorization"):
@@ -55,7 +55,7 @@ async def test_a_client_without_the_token_is_refused(nats_server: EmbeddedNats) 
     await client.close()
 
 
-async def test_what_was_stored_survives_a_stop_and_a_start_at_the_same_address(tmp_path: Path) -> None:
+async def test_a_restart_keeps_address_and_stored_data(tmp_path: Path) -> None:
     async with running_nats(tmp_path, sync="always") as first, connected(first) as client:
         await _store(client, b"kept")
 
@@ -66,7 +66,7 @@ async def test_what_was_stored_survives_a_stop_and_a_start_at_the_same_address(t
     assert (second.url, second.token) == (first.url, first.token)
 
 
-async def test_a_start_takes_a_free_port_when_the_last_one_is_taken(tmp_path: Path) -> None:
+async def test_a_start_uses_a_free_port_when_the_last_one_is_in_use(tmp_path: Path) -> None:
     with listening_socket() as taken:
         (tmp_path / "data").mkdir()
         (tmp_path / "data" / "nats.port").write_text(str(taken))
@@ -75,7 +75,7 @@ async def test_a_start_takes_a_free_port_when_the_last_one_is_taken(tmp_path: Pa
             assert not server.url.endswith(f":{taken}")
 
 
-async def test_a_killed_server_comes_back_at_the_same_address_with_its_data(
+async def test_a_killed_server_restarts_at_its_address_with_its_data(
     nats_server: EmbeddedNats, caplog: pytest.LogCaptureFixture
 ) -> None:
     reconnected, killed = asyncio.Event(), nats_server.pid
@@ -104,9 +104,7 @@ async def test_a_killed_server_comes_back_at_the_same_address_with_its_data(
     assert "nats-server is down, restarting it" in caplog.messages
 
 
-async def test_a_server_that_hangs_is_killed_and_started_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_hanging_server_is_killed_and_restarted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with running_nats(tmp_path, ping_every_sec=0.05) as server:
         hung = server.pid
@@ -119,7 +117,9 @@ async def test_a_server_that_hangs_is_killed_and_started_again(
             assert server.pid != hung
 
 
-async def test_watching_goes_on_while_a_stranger_has_the_port(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_supervision_continues_while_another_process_has_the_port(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     async with running_nats(tmp_path) as server:
         address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
@@ -147,7 +147,7 @@ async def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         assert find_running(tmp_path) is None
 
 
-async def test_a_configuration_it_cannot_read_is_shown_in_its_own_words_without_the_token(
+async def test_a_configuration_error_contains_the_message_of_the_server_without_the_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with DataFolder.open(tmp_path) as folder:
@@ -160,7 +160,7 @@ async def test_a_configuration_it_cannot_read_is_shown_in_its_own_words_without_
 
 
 @pytest.mark.parametrize("name", ["with spaces", "日本語 ü", "quo\"te's", "$dollar {brace} # hash", "back\\slash\tab"])
-async def test_any_folder_name_will_do(tmp_path: Path, name: str) -> None:
+async def test_any_folder_name_is_valid(tmp_path: Path, name: str) -> None:
     async with running_nats(tmp_path / name) as server, connected(server) as client:
         await _store(client, b"hello")
 
@@ -178,7 +178,7 @@ async def test_stopping_takes_less_than_two_seconds_with_clients_connected(tmp_p
     assert seconds < 2.0
 
 
-async def test_a_server_whose_disk_was_full_is_started_again_once_there_is_room(tmp_path: Path) -> None:
+async def test_a_server_restarts_when_its_full_disk_has_room_again(tmp_path: Path) -> None:
     async with running_nats(tmp_path, ping_every_sec=0.05) as server:
         before = server.pid
         assert before is not None
@@ -191,7 +191,7 @@ async def test_a_server_whose_disk_was_full_is_started_again_once_there_is_room(
                 await client.jetstream().account_info()
 
 
-async def test_a_hung_server_is_stopped_too(tmp_path: Path) -> None:
+async def test_a_hanging_server_is_stopped(tmp_path: Path) -> None:
     async with running_nats(tmp_path) as server:
         pid = server.pid
         assert pid is not None
@@ -202,7 +202,7 @@ async def test_a_hung_server_is_stopped_too(tmp_path: Path) -> None:
         assert wait_for_exit(pid, patience_sec=0)
 
 
-async def test_the_token_shows_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_token_is_in_no_output_of_the_process(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     async with running_nats(tmp_path) as server, connected(server):
         shown = [
@@ -217,7 +217,7 @@ async def test_the_token_shows_nowhere(tmp_path: Path, caplog: pytest.LogCapture
     assert not [text for text in shown if server.token in text]
 
 
-async def test_the_monitoring_pages_are_there_when_asked_for(tmp_path: Path) -> None:
+async def test_monitoring_pages_are_served_on_request(tmp_path: Path) -> None:
     with DataFolder.open(tmp_path) as folder:
         server = EmbeddedNats(folder, http_port=0, max_store_bytes=64 * 1024 * 1024)
         await server.start()
@@ -231,13 +231,13 @@ async def test_the_monitoring_pages_are_there_when_asked_for(tmp_path: Path) -> 
     assert '"max_storage": 67108864' in page
 
 
-async def test_ctrl_c_in_the_terminal_is_not_for_the_server(nats_server: EmbeddedNats) -> None:
+async def test_ctrl_c_in_the_terminal_does_not_reach_the_server(nats_server: EmbeddedNats) -> None:
     assert nats_server.pid is not None
 
     assert os.getsid(nats_server.pid) != os.getsid(0)
 
 
-def test_a_missing_binary_is_a_usage_error_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_binary_is_a_usage_error_with_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     def not_installed(name: str) -> NoReturn:
         raise PackageNotFoundError(name)
 
@@ -247,7 +247,7 @@ def test_a_missing_binary_is_a_usage_error_with_advice(monkeypatch: pytest.Monke
         find_binary()
 
 
-async def test_it_does_not_start_a_second_server_on_its_own_store(nats_server: EmbeddedNats) -> None:
+async def test_a_second_server_on_the_same_store_is_rejected(nats_server: EmbeddedNats) -> None:
     with pytest.raises(RuntimeError, match="runs already"):
         await nats_server.start()
 
@@ -261,12 +261,12 @@ async def test_it_does_not_start_a_second_server_on_its_own_store(nats_server: E
         ("broker.example", "nats://broker.example:4222"),
     ],
 )
-def test_its_address_is_one_that_can_be_dialled_from_here(tmp_path: Path, listen_host: str, url: str) -> None:
+def test_the_address_is_reachable_from_this_machine(tmp_path: Path, listen_host: str, url: str) -> None:
     with DataFolder.open(tmp_path) as folder:
         assert EmbeddedNats(folder, listen_host=listen_host, client_port=4222).url == url
 
 
-def test_it_refuses_to_start_from_a_thread_that_may_end_before_the_process(tmp_path: Path) -> None:
+def test_a_start_from_a_thread_other_than_main_is_rejected(tmp_path: Path) -> None:
     failures: list[BaseException] = []
 
     def start() -> None:
@@ -288,7 +288,7 @@ async def _store(client: Client, data: bytes) -> int:
 
 
 def _listening_addresses(port: int) -> list[str]:
-    """In the kernel's spelling: 0100007F is 127.0.0.1."""
+    """In the notation of the kernel: 0100007F is 127.0.0.1."""
     sockets = [
         line.split()[1:4] for table in ("tcp", "tcp6") for line in Path("/proc/net", table).read_text().splitlines()
     ]
@@ -305,19 +305,19 @@ async def _ignore(_: Exception) -> None:
 
 @asynccontextmanager
 async def _logged(message: str) -> AsyncIterator[None]:
-    """Leaves when the server's log has said it."""
-    said, loop = asyncio.Event(), asyncio.get_running_loop()
+    """Waits at the end of the block until this message is logged."""
+    logged, loop = asyncio.Event(), asyncio.get_running_loop()
 
     class Listener(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if record.getMessage() == message:
-                loop.call_soon(said.set)
+                loop.call_soon(logged.set)
 
     listener = Listener()
     nats_server_module.logger.addHandler(listener)
     try:
         async with asyncio.timeout(10):
             yield
-            await said.wait()
+            await logged.wait()
     finally:
         nats_server_module.logger.removeHandler(listener)

@@ -1,4 +1,4 @@
-"""Environments with real pip and tiny wheels: what is built, what is left out and why, and what may be removed."""
+"""Environments with real pip and tiny wheels: builds, skipped wheels with reasons, and removal."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def candidate(name: str, content: bytes) -> Candidate:
     return only
 
 
-def says(environment: Environment | None, program: str) -> str:
+def output_in(environment: Environment | None, program: str) -> str:
     assert environment is not None
-    said = subprocess.run([environment.python, "-c", program], capture_output=True, text=True, check=True, cwd="/")
-    return said.stdout.strip()
+    completed = subprocess.run([environment.python, "-c", program], capture_output=True, text=True, check=True, cwd="/")
+    return completed.stdout.strip()
 
 
-async def test_wheels_that_need_each_other_are_installed_together_over_the_workers_own(
+async def test_dependent_wheels_are_installed_together_over_the_workers_packages(
     environments: Environments, fetched: Place
 ) -> None:
     lower, upper = (
@@ -69,7 +69,7 @@ async def test_wheels_that_need_each_other_are_installed_together_over_the_worke
 
     assert built.failed == ()
     assert (
-        says(built.lease.environment, "import upper, lower, pyoco, orjson; print(upper.VERSION, lower.VERSION)")
+        output_in(built.lease.environment, "import upper, lower, pyoco, orjson; print(upper.VERSION, lower.VERSION)")
         == "1.0 1.0"
     )
     assert {wheel.name for wheel in built.lease.environment.wheels} == {upper.candidate.name, lower.candidate.name}
@@ -79,20 +79,20 @@ async def test_the_workers_own_packages_are_neither_replaced_nor_removed_by_a_wh
     environments: Environments, fetched: Place
 ) -> None:
     newer = fetched(installable("rich", "99.0"))
-    before = own_rich()
+    before = installed_rich()
 
     built = await environments.build([newer])
 
-    assert says(built.lease.environment, "import rich; print(rich.VERSION)") == "99.0"
-    assert own_rich() == before
+    assert output_in(built.lease.environment, "import rich; print(rich.VERSION)") == "99.0"
+    assert installed_rich() == before
 
 
-def own_rich() -> str:
+def installed_rich() -> str:
     program = "import rich, importlib.metadata as m; print(rich.__file__, m.version('rich'))"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
 
 
-async def test_a_wheel_that_needs_another_version_of_what_runners_stand_on_fails_with_pips_reason(
+async def test_a_wheel_that_conflicts_with_a_runner_dependency_fails_with_pips_reason(
     environments: Environments, fetched: Place
 ) -> None:
     built = await environments.build([fetched(installable("greedy", requires=["orjson>=99"]))])
@@ -110,7 +110,7 @@ async def test_a_wheel_that_cannot_be_installed_fails_alone_with_pips_reason(
 
     built = await environments.build([fetched(wheel) for wheel in wheels])
 
-    assert says(built.lease.environment, "import a, c; print('fine')") == "fine"
+    assert output_in(built.lease.environment, "import a, c; print('fine')") == "fine"
     ((name, reason),) = [(one.wheel_name, one.reason) for one in built.failed]
     assert name == "needy-1.0-py3-none-any.whl"
     assert "absent-9" in reason
@@ -125,18 +125,18 @@ async def test_an_installation_that_takes_too_long_fails_and_leaves_nothing(tmp_
     assert list((tmp_path / "envs").iterdir()) == []
 
 
-async def test_settings_that_send_pip_elsewhere_do_not_count(
+async def test_pip_settings_of_the_environment_are_ignored(
     environments: Environments, fetched: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
 
     built = await environments.build([fetched(installable("good"))])
 
-    assert says(built.lease.environment, "import good; print('fine')") == "fine"
+    assert output_in(built.lease.environment, "import good; print('fine')") == "fine"
     assert not (tmp_path / "elsewhere").exists()
 
 
-async def test_programs_that_a_wheel_brings_run_in_its_environment(environments: Environments, fetched: Place) -> None:
+async def test_programs_of_a_wheel_run_in_its_environment(environments: Environments, fetched: Place) -> None:
     tool = installable("tool", files={"tool.py": "def main():\n    print('at work')\n"}, scripts={"tool": "tool:main"})
 
     built = await environments.build([fetched(tool)])
@@ -148,9 +148,7 @@ def output_of(program: Path) -> str:
     return subprocess.run([program], capture_output=True, text=True, check=True).stdout
 
 
-async def test_the_same_wheels_are_the_same_environment_and_are_built_once(
-    environments: Environments, fetched: Place
-) -> None:
+async def test_equal_wheel_sets_share_one_environment(environments: Environments, fetched: Place) -> None:
     wheels = [fetched(installable("a")), fetched(installable("b"))]
     first = (await environments.build(wheels)).lease.environment
     assert first.folder is not None
@@ -162,25 +160,23 @@ async def test_the_same_wheels_are_the_same_environment_and_are_built_once(
     assert (second.key, (first.folder / COMPLETE).stat().st_mtime_ns) == (first.key, written)
 
 
-async def test_what_is_used_or_to_be_kept_is_not_collected_and_the_rest_is(
-    environments: Environments, fetched: Place, tmp_path: Path
-) -> None:
+async def test_only_unused_environments_are_removed(environments: Environments, fetched: Place, tmp_path: Path) -> None:
     built = [
         (await environments.build([fetched(installable(name))])).lease.environment for name in ("used", "kept", "old")
     ]
     used, kept, old = [environment for environment in built if environment is not None]
     (tmp_path / "envs" / "half-built").mkdir()
-    lodging = environments.acquire(used)
+    acquired = environments.acquire(used)
 
     gone = environments.collect(keep=[kept.key])
 
     assert sorted(gone) == sorted([old.key, "half-built"])
-    lodging.release()
+    acquired.release()
     assert environments.collect(keep=[]) != []
     assert list((tmp_path / "envs").iterdir()) == []
 
 
-def test_what_runners_stand_on_is_what_a_fork_server_has_loaded() -> None:
+def test_runner_dependencies_are_the_modules_of_the_fork_server() -> None:
     module = "pyoco_server.worker.runner_process.fork_server"
     program = f"import sys, {module}; print(*{{name.partition('.')[0] for name in sys.modules}})"
     loaded = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""`/executions`, `/graphs` and `/waits` where not everybody is let in: credentials, scopes, and other tenants."""
+"""Access control of `/executions`, `/graphs` and `/waits`: credentials, scopes, and tenants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.http_api import create_app
 from support.broker import Broker
-from support.callers import KEY, hand_out, showing
+from support.callers import KEY, api_key_headers, hand_out
 from support.executions import BODIES, MISSING, NODE, PAIR, WORKER, Caller, code_of, new_key, path_of
 from support.gateways import gateway_settings
 from support.served import served
@@ -23,8 +23,8 @@ from support.served import served
 CREATION: dict[str, Any] = {"graphId": "open", "input": {}}
 CLAIM: dict[str, Any] = {"graphIds": ["pair", "open"], "workerId": WORKER}
 WORK = ("complete", "fail", *(command for command in BODIES if command.startswith("node")))
-# Everything that can be asked, the body for it, and the scope that it takes.
-ASKED: list[tuple[str, str, Any, Scope]] = [
+# Every request with its body and the required scope.
+REQUESTS: list[tuple[str, str, Any, Scope]] = [
     ("GET", "/executions", None, Scope.RUNS_READ),
     ("GET", "/executions/{executionId}", None, Scope.RUNS_READ),
     ("GET", "/executions/{executionId}/events", None, Scope.RUNS_READ),
@@ -41,29 +41,29 @@ ASKED: list[tuple[str, str, Any, Scope]] = [
     ("POST", "/executions/{executionId}/cancel", None, Scope.RUNS_CANCEL),
     *(("POST", path_of("{executionId}", name, "{nodeId}"), BODIES[name], Scope.NODES_WORK) for name in WORK),
 ]
-ABOUT_ONE = [(method, path, body) for method, path, body, _ in ASKED if "{executionId}" in path]
+ABOUT_ONE = [(method, path, body) for method, path, body, _ in REQUESTS if "{executionId}" in path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
-    """A gateway that lets in whoever has a key, and the settings by which keys are made."""
+class Access:
+    """A gateway that requires keys, and the settings to create them."""
 
     address: str
     config: NatsBackendConfig
 
     def key(self, tenant: str, *scopes: Scope) -> dict[str, str]:
-        return showing(asyncio.run(hand_out(self.config, tenant, *scopes)))
+        return api_key_headers(asyncio.run(hand_out(self.config, tenant, *scopes)))
 
     def caller(self, headers: dict[str, str]) -> Caller:
         return Caller(httpx.Client(base_url=self.address, headers=headers, timeout=60.0))
 
 
 @pytest.fixture(scope="module")
-def house(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def access(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     folder = tmp_path_factory.mktemp("guarded")
     config = gateway_settings(shared_broker.url, folder, http_auth_mode="api_key")
     with served(config) as address:
-        yield House(address=address, config=config)
+        yield Access(address=address, config=config)
 
 
 def everything_but(*scopes: Scope) -> frozenset[Scope]:
@@ -71,16 +71,16 @@ def everything_but(*scopes: Scope) -> frozenset[Scope]:
 
 
 @pytest.fixture(scope="module")
-def owner(house: House) -> Iterator[Caller]:
-    caller = house.caller(house.key("team-a", *everything_but()))
+def owner(access: Access) -> Iterator[Caller]:
+    caller = access.caller(access.key("team-a", *everything_but()))
     with caller.http:
         caller.put("pair")
         yield caller
 
 
 @pytest.fixture(scope="module")
-def stranger(house: House) -> Iterator[Caller]:
-    caller = house.caller(house.key("team-b", *everything_but()))
+def stranger(access: Access) -> Iterator[Caller]:
+    caller = access.caller(access.key("team-b", *everything_but()))
     with caller.http:
         yield caller
 
@@ -91,7 +91,7 @@ def ask(caller: Caller, method: str, path: str, body: Any, execution_id: str = M
     return caller.http.request(method, filled, json=body, headers=headers)
 
 
-def test_nothing_was_left_out_here() -> None:
+def test_every_route_is_in_the_table() -> None:
     routes = {
         (method, route.path)
         for route in create_app(NatsBackendConfig()).router.routes
@@ -99,30 +99,30 @@ def test_nothing_was_left_out_here() -> None:
         for method in route.methods or ()
     }
 
-    assert {(method, path) for method, path, _, _ in ASKED} == routes
+    assert {(method, path) for method, path, _, _ in REQUESTS} == routes
 
 
-@pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
-def test_every_request_takes_a_key_with_its_scope(
-    house: House, method: str, path: str, body: Any, scope: Scope
+@pytest.mark.parametrize(("method", "path", "body", "scope"), REQUESTS, ids=lambda value: str(value)[:60])
+def test_every_request_requires_a_key_with_its_scope(
+    access: Access, method: str, path: str, body: Any, scope: Scope
 ) -> None:
-    with httpx.Client(base_url=house.address) as http:
-        nobody = Caller(http)
-        unknown = ask(nobody, method, path, body)
-        wrong = ask(nobody, method, path, body, **showing(KEY))
-        without = ask(nobody, method, path, body, **house.key("team-c", *everything_but(scope)))
-        alone = ask(nobody, method, path, body, **house.key("team-c", scope))
+    with httpx.Client(base_url=access.address) as http:
+        anonymous = Caller(http)
+        unknown = ask(anonymous, method, path, body)
+        wrong = ask(anonymous, method, path, body, **api_key_headers(KEY))
+        without = ask(anonymous, method, path, body, **access.key("team-c", *everything_but(scope)))
+        alone = ask(anonymous, method, path, body, **access.key("team-c", scope))
 
     assert code_of(unknown) == (401, "UNAUTHENTICATED")
     assert code_of(wrong) == (401, "INVALID_API_KEY")
-    assert all(answer.headers["www-authenticate"] for answer in (unknown, wrong))
+    assert all(response.headers["www-authenticate"] for response in (unknown, wrong))
     assert code_of(without) == (403, "FORBIDDEN")
     assert scope.value in without.json()["error"]["message"]
     assert alone.status_code not in (401, 403), alone.text
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ABOUT_ONE, ids=lambda value: str(value)[:60])
-def test_the_execution_of_another_tenant_is_one_that_does_not_exist(
+def test_an_execution_of_another_tenant_does_not_exist(
     owner: Caller, stranger: Caller, method: str, path: str, body: Any
 ) -> None:
     execution_id = owner.create("pair", "start", "node start")
@@ -136,20 +136,18 @@ def test_the_execution_of_another_tenant_is_one_that_does_not_exist(
     assert owner.events(execution_id) == events
 
 
-def test_a_key_that_another_tenant_has_used_says_nothing(owner: Caller, stranger: Caller) -> None:
+def test_an_idempotency_key_is_scoped_to_its_tenant(owner: Caller, stranger: Caller) -> None:
     ours = owner.post("/executions", CREATION, key="same")
     theirs = stranger.post("/executions", CREATION, key="same")
     started = owner.ask(ours.json()["executionId"], "start", key="start")
-    spied = stranger.ask(ours.json()["executionId"], "start", key="start")
+    foreign = stranger.ask(ours.json()["executionId"], "start", key="start")
 
     assert (ours.status_code, theirs.status_code, started.status_code) == (202, 202, 202)
     assert ours.json()["executionId"] != theirs.json()["executionId"]
-    assert code_of(spied) == (404, "EXECUTION_NOT_FOUND")
+    assert code_of(foreign) == (404, "EXECUTION_NOT_FOUND")
 
 
-def test_nobody_else_claims_a_tenants_nodes_or_sees_its_waits_and_lists(
-    house: House, owner: Caller, stranger: Caller
-) -> None:
+def test_nodes_waits_and_lists_are_limited_to_their_tenant(access: Access, owner: Caller, stranger: Caller) -> None:
     owner.put("ours", PAIR)
     ready = owner.create("ours", "start")
     waiting = owner.create("ours", "start", "node start", "node wait")
@@ -161,27 +159,27 @@ def test_nobody_else_claims_a_tenants_nodes_or_sees_its_waits_and_lists(
     assert (nothing.status_code, seen, by_id) == (204, [[], []], [])
     waits = owner.http.get("/waits", params={"graphId": "ours"}).json()["items"]
     assert [wait["executionId"] for wait in waits] == [waiting]
-    admin = house.caller(house.key("ops", Scope.ADMIN))
+    admin = access.caller(access.key("ops", Scope.ADMIN))
     with admin.http:
         listed = admin.http.get("/executions", params={"graphId": "ours"}).json()["items"]
         assert {item["executionId"] for item in listed} == {ready, waiting}
-        assert admin.shown(ready)["executionId"] == ready
+        assert admin.execution(ready)["executionId"] == ready
     assert owner.claim("ours", waitSec=30.0).json()["executionId"] == ready
 
 
-def test_a_graph_of_another_tenant_is_not_what_is_executed(owner: Caller, stranger: Caller) -> None:
+def test_a_graph_of_another_tenant_is_not_executed(owner: Caller, stranger: Caller) -> None:
     owner.put("secret", PAIR)
 
-    mine = owner.shown(owner.create("secret"))
-    theirs = stranger.shown(stranger.create("secret"))
+    mine = owner.execution(owner.create("secret"))
+    theirs = stranger.execution(stranger.create("secret"))
 
     assert (len(mine["nodes"]), mine["graphVersion"]) == (2, 1)
     assert (theirs["nodes"], theirs["graphVersion"]) == ([], None)
 
 
-def test_the_events_name_the_key_by_which_a_command_came(house: House) -> None:
-    headers = house.key("team-d", *everything_but())
-    caller = house.caller(headers)
+def test_events_contain_the_key_id_of_their_command(access: Access) -> None:
+    headers = access.key("team-d", *everything_but())
+    caller = access.caller(headers)
     with caller.http:
         execution_id = caller.create("open", "start", "cancel")
 

@@ -1,4 +1,4 @@
-"""Bodies that mean harm, or nothing, to `/executions`: each is refused in its words, and nothing comes of it."""
+"""Hostile and meaningless bodies to `/executions`: each is rejected with its error, without effect."""
 
 from __future__ import annotations
 
@@ -109,63 +109,63 @@ WRONG_CLAIMS: list[Any] = [
 
 @pytest.fixture(scope="module")
 def running(caller: Caller) -> str:
-    """An execution whose node runs; nothing of this module changes it."""
+    """An execution with a running node; no test of this module changes it."""
     return caller.create("untouched", "start", "node start")
 
 
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)
-def test_what_is_not_json_that_can_be_kept_is_a_422_everywhere(caller: Caller, running: str, body: bytes) -> None:
-    before = caller.shown(running)
+def test_json_that_cannot_be_stored_is_always_a_422(caller: Caller, running: str, body: bytes) -> None:
+    before = caller.execution(running)
 
     for path in ("/executions", "/executions:claim", *(path_of(running, command) for command in BODIES)):
-        answer = caller.post(path, body)
+        response = caller.post(path, body)
 
-        assert code_of(answer) in {(422, "INVALID_REQUEST"), (413, "REQUEST_TOO_LARGE")}, path
-        assert len(answer.content) < 2000
-    assert caller.shown(running) == before
+        assert code_of(response) in {(422, "INVALID_REQUEST"), (413, "REQUEST_TOO_LARGE")}, path
+        assert len(response.content) < 2000
+    assert caller.execution(running) == before
 
 
 @pytest.mark.parametrize("body", WRONG_CREATIONS, ids=repr)
-def test_nothing_is_created_from_a_body_of_another_shape(caller: Caller, body: Any) -> None:
+def test_an_invalid_body_creates_nothing(caller: Caller, body: Any) -> None:
     assert code_of(caller.post("/executions", body)) == (422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize(("command", "body"), WRONG_BODIES, ids=lambda value: repr(value)[:60])
-def test_no_command_is_given_by_a_body_of_another_shape(caller: Caller, running: str, command: str, body: Any) -> None:
-    before = caller.shown(running)
+def test_an_invalid_body_is_no_command(caller: Caller, running: str, command: str, body: Any) -> None:
+    before = caller.execution(running)
 
-    answer = caller.ask(running, command, body)
+    response = caller.ask(running, command, body)
 
-    assert code_of(answer) == (422, "INVALID_REQUEST")
-    assert caller.shown(running) == before
+    assert code_of(response) == (422, "INVALID_REQUEST")
+    assert caller.execution(running) == before
 
 
 @pytest.mark.parametrize("body", WRONG_CLAIMS, ids=lambda value: repr(value)[:60])
-def test_nothing_is_claimed_by_a_body_of_another_shape(caller: Caller, body: Any) -> None:
+def test_an_invalid_body_claims_nothing(caller: Caller, body: Any) -> None:
     assert code_of(caller.post("/executions:claim", body)) == (422, "INVALID_REQUEST")
 
 
 @pytest.mark.parametrize("node", ["x" * 129, "a%0Ab", "%00", "%E2%80%8B"])
-def test_a_node_cannot_be_called_by_what_cannot_stand_in_a_path(caller: Caller, running: str, node: str) -> None:
-    before = caller.shown(running)
+def test_a_node_name_that_is_no_path_segment_is_rejected(caller: Caller, running: str, node: str) -> None:
+    before = caller.execution(running)
 
     for command in BODIES:
         if command.startswith("node"):
             assert code_of(caller.ask(running, command, node=node)) == (422, "INVALID_REQUEST")
-    assert caller.shown(running) == before
+    assert caller.execution(running) == before
 
 
 @pytest.mark.parametrize("node", ["a b", "日本", "a.b", "x" * 128, "'; --", "%25", "a%3Fb", "a%23b"])
-def test_any_other_name_will_do(caller: Caller, node: str) -> None:
+def test_any_other_node_name_is_valid(caller: Caller, node: str) -> None:
     execution_id = caller.create("open", "start")
 
     caller.done(execution_id, "node start", "node success", node=node)
 
-    (shown,) = caller.shown(execution_id)["nodes"]
-    assert shown["status"] == "SUCCEEDED"
+    (execution,) = caller.execution(execution_id)["nodes"]
+    assert execution["status"] == "SUCCEEDED"
 
 
-def test_what_is_too_large_to_be_kept_is_a_413_and_what_fits_is_kept_whole(caller: Caller) -> None:
+def test_a_value_above_the_limit_is_a_413_and_one_at_the_limit_is_stored(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start")
     too_large = [
         caller.ask(execution_id, "node success", {"output": "x" * 64 * 1024}),
@@ -181,10 +181,10 @@ def test_what_is_too_large_to_be_kept_is_a_413_and_what_fits_is_kept_whole(calle
     large_output = "x" * (64 * 1024 - 2)
     succeeded = caller.ask(execution_id, "node success", {"output": large_output})
 
-    assert [code_of(answer) for answer in (*too_large, answered)] == [(413, "REQUEST_TOO_LARGE")] * 5
-    assert [answer.status_code for answer in (waits, resumed, succeeded)] == [202] * 3
+    assert [code_of(response) for response in (*too_large, answered)] == [(413, "REQUEST_TOO_LARGE")] * 5
+    assert [response.status_code for response in (waits, resumed, succeeded)] == [202] * 3
     assert wait["prompt"] == large_prompt
-    (node,) = caller.shown(execution_id, include="records")["nodes"]
+    (node,) = caller.execution(execution_id, include="records")["nodes"]
     assert node["output"] == large_output
 
 
@@ -195,19 +195,19 @@ def test_outputs_that_do_not_fit_into_a_snapshot_are_read_from_the_log(caller: C
         caller.done(execution_id, "node start", node=name)
         caller.ask(execution_id, "node success", {"output": name + "x" * 60_000}, node=name).raise_for_status()
 
-    whole = caller.shown(execution_id, include="records")
+    whole = caller.execution(execution_id, include="records")
 
-    assert caller.shown(execution_id)["nodesTruncated"] is True
-    assert [node["status"] for node in caller.shown(execution_id)["nodes"]] == ["SUCCEEDED"] * 12
+    assert caller.execution(execution_id)["nodesTruncated"] is True
+    assert [node["status"] for node in caller.execution(execution_id)["nodes"]] == ["SUCCEEDED"] * 12
     assert [node["output"] for node in whole["nodes"]] == [name + "x" * 60_000 for name in names]
 
 
-def test_so_many_values_that_reading_them_takes_long_are_refused_unread(caller: Caller) -> None:
+def test_a_body_with_too_many_values_is_rejected_before_parsing(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start")
 
-    answer = caller.ask(execution_id, "node success", b'{"output": [' + b"0," * 60_000 + b"0]}")
+    response = caller.ask(execution_id, "node success", b'{"output": [' + b"0," * 60_000 + b"0]}")
 
-    assert code_of(answer) == (413, "REQUEST_TOO_LARGE")
+    assert code_of(response) == (413, "REQUEST_TOO_LARGE")
 
 
 WRONG_QUERIES = {
@@ -234,14 +234,14 @@ def test_a_list_rejects_an_invalid_cursor(caller: Caller) -> None:
     assert code_of(caller.http.get("/executions?cursor=!")) == (422, "INVALID_LIST_QUERY")
 
 
-def test_a_page_of_another_site_gives_no_commands(caller: Caller, running: str) -> None:
-    answer = caller.post(path_of(running, "cancel"), headers={"Origin": "https://elsewhere.example"})
+def test_a_cross_site_request_is_no_command(caller: Caller, running: str) -> None:
+    response = caller.post(path_of(running, "cancel"), headers={"Origin": "https://elsewhere.example"})
 
-    assert code_of(answer) == (403, "CROSS_SITE_REFUSED")
-    assert caller.shown(running)["cancelRequestedAt"] is None
+    assert code_of(response) == (403, "CROSS_SITE_REFUSED")
+    assert caller.execution(running)["cancelRequestedAt"] is None
 
 
-def test_an_error_speaks_japanese_too(caller: Caller, running: str) -> None:
-    answer = caller.post(path_of(running, "node fail"), {"error": ERROR}, headers={"Accept-Language": "ja"})
+def test_errors_are_available_in_japanese(caller: Caller, running: str) -> None:
+    response = caller.post(path_of(running, "node fail"), {"error": ERROR}, headers={"Accept-Language": "ja"})
 
-    assert any(ord(letter) > 0x3000 for letter in answer.json()["error"]["details"]["hint"])
+    assert any(ord(letter) > 0x3000 for letter in response.json()["error"]["details"]["hint"])

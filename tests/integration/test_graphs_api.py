@@ -1,4 +1,4 @@
-"""`/graphs` over HTTP: put, get and list, by tenants and through two gateways, on a real nats-server."""
+"""`/graphs` over HTTP on a real nats-server: put, get and list, by tenant and through two gateways."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.stores.graphs import graph_key
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.executions import code_of
 from support.gateways import gateway_settings, serving
 
@@ -55,12 +55,12 @@ def one(name: str) -> dict[str, Any]:
     return {"nodes": [name]}
 
 
-async def test_a_graph_is_kept_and_shown_with_its_defaults_filled_in(client: httpx.AsyncClient) -> None:
-    answer = await put(client)
+async def test_a_graph_is_stored_and_returned_with_its_defaults(client: httpx.AsyncClient) -> None:
+    response = await put(client)
     shown = await client.get("/graphs/release")
 
-    assert answer.status_code == 201, answer.text
-    body = answer.json()
+    assert response.status_code == 201, response.text
+    body = response.json()
     assert body.pop("created") is True
     assert body == shown.json()
     assert body.pop("updatedAt").endswith("Z")
@@ -73,32 +73,32 @@ async def test_a_graph_is_kept_and_shown_with_its_defaults_filled_in(client: htt
         "updatedBy": None,
         "source": "graph",
     }
-    assert answer.headers["etag"] == shown.headers["etag"] == '"1"'
+    assert response.headers["etag"] == shown.headers["etag"] == '"1"'
 
 
 @pytest.mark.parametrize("kind", ["application/yaml", "application/x-yaml", "text/yaml; charset=utf-8", "TEXT/X-YAML"])
-async def test_yaml_is_taken_where_the_content_type_says_so(client: httpx.AsyncClient, kind: str) -> None:
+async def test_yaml_is_accepted_with_its_content_type(client: httpx.AsyncClient, kind: str) -> None:
     text = EXAMPLE.read_bytes()
 
-    answer = await client.put("/graphs/release", content=text, headers={"Content-Type": kind})
+    response = await client.put("/graphs/release", content=text, headers={"Content-Type": kind})
     as_json = await client.put("/graphs/release", content=text)
 
-    assert answer.status_code == 201, answer.text
-    assert [node["id"] for node in answer.json()["nodes"]] == ["build", "test", "lint", "approve", "deploy"]
+    assert response.status_code == 201, response.text
+    assert [node["id"] for node in response.json()["nodes"]] == ["build", "test", "lint", "approve", "deploy"]
     assert code_of(as_json) == (422, "INVALID_GRAPH")
 
 
 async def test_a_known_version_is_not_sent_again(client: httpx.AsyncClient) -> None:
     await put(client)
 
-    for said, status in (('"1"', 304), ('W/"1"', 304), ('"7", "1"', 304), ("*", 304), ('"2"', 200), ("1", 200)):
-        answer = await client.get("/graphs/release", headers={"If-None-Match": said})
+    for etag, status in (('"1"', 304), ('W/"1"', 304), ('"7", "1"', 304), ("*", 304), ('"2"', 200), ("1", 200)):
+        response = await client.get("/graphs/release", headers={"If-None-Match": etag})
 
-        assert (answer.status_code, answer.headers["etag"]) == (status, '"1"'), said
-        assert bool(answer.content) == (status == 200)
+        assert (response.status_code, response.headers["etag"]) == (status, '"1"'), etag
+        assert bool(response.content) == (status == 200)
 
 
-async def test_a_put_may_depend_on_the_present_version(client: httpx.AsyncClient) -> None:
+async def test_a_put_may_require_the_current_version(client: httpx.AsyncClient) -> None:
     first = await put(client, graph=one("a"), params={"expectedVersion": 0})
     second = await put(client, graph=one("b"), headers={"If-Match": '"1"'})
     refused = [
@@ -116,12 +116,12 @@ async def test_a_put_may_depend_on_the_present_version(client: httpx.AsyncClient
     ]
 
     assert (first.status_code, second.json()["version"]) == (201, 2)
-    assert [code_of(answer) for answer in refused] == [(409, "GRAPH_VERSION_CONFLICT")] * 3
-    assert [code_of(answer) for answer in unclear] == [(422, "INVALID_REQUEST")] * 6
+    assert [code_of(response) for response in refused] == [(409, "GRAPH_VERSION_CONFLICT")] * 3
+    assert [code_of(response) for response in unclear] == [(422, "INVALID_REQUEST")] * 6
     assert (await client.get("/graphs/release")).json()["version"] == 2
 
 
-async def test_a_put_with_a_key_is_done_once_in_whatever_form_it_is_sent(client: httpx.AsyncClient) -> None:
+async def test_a_put_with_a_key_has_one_effect_for_json_and_yaml(client: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "put-1"}
     text = "nodes: [a]\n"
 
@@ -134,38 +134,38 @@ async def test_a_put_with_a_key_is_done_once_in_whatever_form_it_is_sent(client:
     elsewhere = await put(client, "another", one("a"), headers=key)
 
     assert (first.status_code, changed.json()["version"]) == (201, 2)
-    for answer in (again, yaml):
-        assert (answer.status_code, answer.content, answer.headers["etag"]) == (201, first.content, '"1"')
-        assert answer.headers["idempotency-replayed"] == "true"
-    assert [code_of(answer) for answer in (other, condition)] == [(409, "IDEMPOTENCY_CONFLICT")] * 2
+    for response in (again, yaml):
+        assert (response.status_code, response.content, response.headers["etag"]) == (201, first.content, '"1"')
+        assert response.headers["idempotency-replayed"] == "true"
+    assert [code_of(response) for response in (other, condition)] == [(409, "IDEMPOTENCY_CONFLICT")] * 2
     assert (elsewhere.status_code, "idempotency-replayed" in elsewhere.headers) == (201, False)
     assert (await client.get("/graphs/release")).json()["version"] == 2
 
 
-async def test_the_largest_graph_is_put_once_under_a_key_too(client: httpx.AsyncClient) -> None:
+async def test_a_put_of_the_largest_graph_with_a_key_has_one_effect(client: httpx.AsyncClient) -> None:
     graph = {"nodes": [{"id": f"n{number}", "params": {"text": "x" * 80}} for number in range(2000)]}
 
-    answers = [await put(client, graph=graph, headers={"Idempotency-Key": "put-5"}) for _ in range(2)]
+    responses = [await put(client, graph=graph, headers={"Idempotency-Key": "put-5"}) for _ in range(2)]
 
-    assert [answer.status_code for answer in answers] == [201, 201], answers[0].text[:500]
-    assert "idempotency-replayed" in answers[1].headers
+    assert [response.status_code for response in responses] == [201, 201], responses[0].text[:500]
+    assert "idempotency-replayed" in responses[1].headers
 
 
 async def test_a_missing_graph_is_a_404_under_any_name(client: httpx.AsyncClient) -> None:
     for name in ("nothing", "%2e%2e", "x" * 400, "%00", "%ff"):
-        answer = await client.get(f"/graphs/{name}")
+        response = await client.get(f"/graphs/{name}")
 
-        assert code_of(answer) == (404, "GRAPH_NOT_FOUND"), name
+        assert code_of(response) == (404, "GRAPH_NOT_FOUND"), name
 
 
 @pytest.mark.parametrize("name", ["%2e", "%2e%2e", "x" * 129, "a%0Ab", "%00", "%E2%80%8B"])
-async def test_a_name_that_cannot_be_part_of_a_path_is_refused(client: httpx.AsyncClient, name: str) -> None:
-    answer = await put(client, name)
+async def test_a_name_that_is_no_path_segment_is_rejected(client: httpx.AsyncClient, name: str) -> None:
+    response = await put(client, name)
 
-    assert code_of(answer) == (422, "INVALID_GRAPH")
+    assert code_of(response) == (422, "INVALID_GRAPH")
 
 
-async def test_graphs_are_listed_by_id_with_their_size_page_by_page(client: httpx.AsyncClient) -> None:
+async def test_graphs_are_paged_by_id_with_their_size(client: httpx.AsyncClient) -> None:
     for name in ("rotate", "release", "backup", "日 報", "a.b"):
         assert (await put(client, name)).status_code == 201
 
@@ -193,22 +193,22 @@ async def test_graphs_are_listed_by_id_with_their_size_page_by_page(client: http
         assert (await client.get("/graphs", params=query)).status_code == 422
 
 
-async def test_concurrent_puts_through_two_gateways_get_versions_of_their_own(
+async def test_concurrent_puts_at_two_gateways_get_different_versions(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path
 ) -> None:
     async with serving(config) as ours, serving(gateway_settings(broker.url, tmp_path / "theirs")) as theirs:
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(put(gateway, graph=one(f"{name}{n}")) for n in range(4) for name, gateway in (("a", ours), ("b", theirs)))
         )
         shown = [(await gateway.get("/graphs/release")).json() for gateway in (ours, theirs)]
         same = await asyncio.gather(*(put(gateway, "same", one("x")) for gateway in (ours, theirs) * 3))
 
-    assert sorted(answer.json()["version"] for answer in answers) == list(range(1, 9))
-    assert sorted(answer.status_code for answer in answers) == [200] * 7 + [201]
-    last = max((answer.json() for answer in answers), key=lambda body: body["version"])
+    assert sorted(response.json()["version"] for response in responses) == list(range(1, 9))
+    assert sorted(response.status_code for response in responses) == [200] * 7 + [201]
+    last = max((response.json() for response in responses), key=lambda body: body["version"])
     assert shown == [{name: value for name, value in last.items() if name != "created"}] * 2
-    assert [answer.json()["version"] for answer in same] == [1] * 6
-    assert sorted(answer.status_code for answer in same) == [200] * 5 + [201]
+    assert [response.json()["version"] for response in same] == [1] * 6
+    assert sorted(response.status_code for response in same) == [200] * 5 + [201]
 
 
 async def test_a_graph_belongs_to_the_tenant_that_stored_it(
@@ -216,22 +216,23 @@ async def test_a_graph_belongs_to_the_tenant_that_stored_it(
 ) -> None:
     guarded = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     keys = [
-        showing(await hand_out(guarded, team, Scope.GRAPHS_WRITE, Scope.RUNS_READ)) for team in ("team-a", "team-b")
+        api_key_headers(await hand_out(guarded, team, Scope.GRAPHS_WRITE, Scope.RUNS_READ))
+        for team in ("team-a", "team-b")
     ]
-    reader = showing(await hand_out(guarded, "team-a", Scope.RUNS_READ))
-    admin = showing(await hand_out(guarded, "ops", Scope.ADMIN))
+    reader = api_key_headers(await hand_out(guarded, "team-a", Scope.RUNS_READ))
+    admin = api_key_headers(await hand_out(guarded, "ops", Scope.ADMIN))
     async with serving(config) as client:
         await put(client, "without-tenant")
     async with serving(guarded) as client:
         missing = await client.get("/graphs/release", headers=keys[1])
-        answer = await put(client, headers=keys[0])
+        response = await put(client, headers=keys[0])
         strangers = [await client.get("/graphs/release", headers=other) for other in (keys[1], admin)]
         own = await put(client, graph=one("b"), headers=keys[1])
         lists = [(await client.get("/graphs", headers=key)).json()["items"] for key in (*keys, reader, admin)]
         forbidden = await put(client, graph=one("c"), headers=reader)
         unknown = await put(client)
 
-    assert answer.json()["updatedBy"] == keys[0]["X-API-Key"].split("_")[1]
+    assert response.json()["updatedBy"] == keys[0]["X-API-Key"].split("_")[1]
     assert [stranger.json() for stranger in strangers] == [missing.json()] * 2
     assert (own.status_code, own.json()["version"]) == (201, 1)
     assert [[item["graphId"] for item in items] for items in lists] == [["release"], ["release"], ["release"], []]
@@ -263,6 +264,6 @@ async def test_without_a_broker_graphs_are_unavailable_and_not_missing(
     await put(client)
     broker.kill()
 
-    answers = [await put(client, graph=one("b")), await client.get("/graphs/release"), await client.get("/graphs")]
+    responses = [await put(client, graph=one("b")), await client.get("/graphs/release"), await client.get("/graphs")]
 
-    assert [answer.status_code for answer in answers] == [503] * 3
+    assert [response.status_code for response in responses] == [503] * 3

@@ -19,7 +19,7 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 def edges(count: int) -> list[list[str]]:
-    """So many different edges without a cycle, between two hundred nodes and one that is not there."""
+    """`count` different edges without a cycle, between two hundred nodes and one that does not exist."""
     names = [f"{number:x}" for number in range(202)]
     return [[a, b] for place, a in enumerate(names) for b in names[place + 1 :]][:count]
 
@@ -45,11 +45,11 @@ def nested(depth: int) -> str:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 async def test_an_invalid_body_gets_a_short_response(client: httpx.AsyncClient, body: bytes, words: str) -> None:
-    answer = await client.put("/graphs/release", content=body)
+    response = await client.put("/graphs/release", content=body)
 
-    assert code_of(answer) == (422, "INVALID_GRAPH")
-    assert words in answer.json()["error"]["message"]
-    assert len(answer.content) < 1_500
+    assert code_of(response) == (422, "INVALID_GRAPH")
+    assert words in response.json()["error"]["message"]
+    assert len(response.content) < 1_500
 
 
 @pytest.mark.parametrize(
@@ -64,28 +64,28 @@ async def test_an_invalid_body_gets_a_short_response(client: httpx.AsyncClient, 
     ids=lambda value: value if len(value) < 40 else "",
 )
 async def test_invalid_yaml_gets_a_short_response(client: httpx.AsyncClient, text: str, words: str) -> None:
-    answer = await client.put("/graphs/release", content=text.encode(), headers=YAML)
+    response = await client.put("/graphs/release", content=text.encode(), headers=YAML)
 
-    assert code_of(answer) == (422, "INVALID_GRAPH")
-    assert words in answer.json()["error"]["message"]
-    assert len(answer.content) < 1_500
+    assert code_of(response) == (422, "INVALID_GRAPH")
+    assert words in response.json()["error"]["message"]
+    assert len(response.content) < 1_500
 
 
 @pytest.mark.parametrize("headers", [{}, YAML])
 @pytest.mark.parametrize("body", [b"[" * (MIB + 1), b'{"nodes": ["' + b"x" * MIB + b'"]}'])
-async def test_a_body_that_is_too_large_is_not_read(
+async def test_a_body_above_the_limit_is_not_read(
     client: httpx.AsyncClient, body: bytes, headers: dict[str, str]
 ) -> None:
-    answer = await client.put("/graphs/release", content=body, headers=headers)
+    response = await client.put("/graphs/release", content=body, headers=headers)
 
-    assert code_of(answer) == (413, "REQUEST_TOO_LARGE")
+    assert code_of(response) == (413, "REQUEST_TOO_LARGE")
 
 
 async def test_a_body_with_too_many_values_is_not_parsed(client: httpx.AsyncClient) -> None:
-    answer = await client.put("/graphs/release", content=b'{"nodes": [' + b"[]," * 300_000 + b"[]]}")
+    response = await client.put("/graphs/release", content=b'{"nodes": [' + b"[]," * 300_000 + b"[]]}")
 
-    assert answer.status_code == 413
-    assert "more values" in answer.json()["error"]["message"]
+    assert response.status_code == 413
+    assert "more values" in response.json()["error"]["message"]
 
 
 async def test_large_graphs_are_stored_and_concurrent_hostile_ones_are_not(client: httpx.AsyncClient) -> None:
@@ -93,13 +93,13 @@ async def test_large_graphs_are_stored_and_concurrent_hostile_ones_are_not(clien
     large: dict[str, Any] = {"nodes": names, "edges": edges(19_000)}
     text = "\n".join([f"nodes: {names}", "edges:", *(f"- ['{a}', '{b}']" for a, b in large["edges"])])
 
-    answers = await asyncio.gather(
+    responses = await asyncio.gather(
         client.put("/graphs/large", json=large),
         client.put("/graphs/large", content=text.encode(), headers=YAML),
         *(client.put(f"/graphs/bomb{n}", content=BOMB.encode(), headers=YAML) for n in range(8)),
         client.get("/health"),
     )
 
-    assert sorted(answer.status_code for answer in answers) == [200, 200, 201, *[422] * 8]
+    assert sorted(response.status_code for response in responses) == [200, 200, 201, *[422] * 8]
     listed = (await client.get("/graphs")).json()["items"]
     assert [(item["graphId"], item["version"], item["edgeCount"]) for item in listed] == [("large", 1, 19_000)]

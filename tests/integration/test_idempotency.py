@@ -1,4 +1,4 @@
-"""Requests with a key at a real gateway: one effect, one answer, whoever sends them, when, and to which gateway."""
+"""Requests with an idempotency key at real gateways: one effect and one response."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId
 from pyoco_server.stores import DeadLetter
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.flow_files import TWO_TASKS
-from support.gateways import gateway_settings, seen, serving, submit
+from support.gateways import gateway_settings, serving, submit, wait_for_status
 from support.samples import worker
 from support.wheels import NAME, wheel
 
@@ -26,15 +26,15 @@ TICKETS = "/jobs/{id}/ws-ticket"
 HELLO = {"flow_name": "hello", "params": {"n": 1, "name": "é"}}
 
 
-def replayed(answer: httpx.Response) -> bool:
-    return "idempotency-replayed" in answer.headers
+def replayed(response: httpx.Response) -> bool:
+    return "idempotency-replayed" in response.headers
 
 
 async def runs(client: httpx.AsyncClient) -> list[str]:
     return [item["run_id"] for item in (await client.get("/runs")).json()]
 
 
-async def test_a_submit_that_is_sent_again_is_answered_again_and_is_one_run(client: httpx.AsyncClient) -> None:
+async def test_a_repeated_submit_gets_the_same_response_and_is_one_run(client: httpx.AsyncClient) -> None:
     first = await client.post("/runs", json=HELLO, headers=KEY)
     second = await client.post("/runs", json=HELLO, headers={"X-Idempotency-Key": "k-1"})
 
@@ -46,7 +46,7 @@ async def test_a_submit_that_is_sent_again_is_answered_again_and_is_one_run(clie
     assert await runs(client) == [first.json()["run_id"]]
 
 
-async def test_the_body_may_be_written_in_another_way(client: httpx.AsyncClient) -> None:
+async def test_an_equivalent_body_is_a_repeat(client: httpx.AsyncClient) -> None:
     first = await client.post("/runs", json=HELLO, headers=KEY)
     other = '{ "params": {"name": "e\\u0301", "n": 1.0},\n "flow_name": "hello" }'
 
@@ -58,13 +58,13 @@ async def test_the_body_may_be_written_in_another_way(client: httpx.AsyncClient)
 async def test_another_body_with_the_same_key_is_a_conflict(client: httpx.AsyncClient) -> None:
     await client.post("/runs", json=HELLO, headers=KEY)
 
-    answer = await client.post("/runs", json=HELLO | {"tag": "gpu"}, headers=KEY)
+    response = await client.post("/runs", json=HELLO | {"tag": "gpu"}, headers=KEY)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (409, "ERR-PYOCO-0047")
+    assert (response.status_code, response.json()["err_id"]) == (409, "ERR-PYOCO-0047")
     assert len(await runs(client)) == 1
 
 
-async def test_the_events_of_the_request_have_its_key(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+async def test_the_events_of_a_request_have_its_key(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     run_id = RunId((await client.post("/runs", json=HELLO, headers=KEY)).json()["run_id"])
     await client.post(f"/runs/{run_id}/cancel", headers={"Idempotency-Key": "k-2"})
 
@@ -85,14 +85,14 @@ async def test_the_events_of_the_request_have_its_key(client: httpx.AsyncClient,
     ],
     ids=["two names", "twice", "empty", "too long", "not ascii"],
 )
-async def test_what_is_no_key_is_refused_and_nothing_is_done(client: httpx.AsyncClient, headers: Any) -> None:
-    answer = await client.post("/runs", json=HELLO, headers=headers)
+async def test_an_invalid_key_is_rejected_without_effect(client: httpx.AsyncClient, headers: Any) -> None:
+    response = await client.post("/runs", json=HELLO, headers=headers)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0002")
     assert await runs(client) == []
 
 
-async def test_the_same_key_twice_is_one_key(client: httpx.AsyncClient) -> None:
+async def test_a_header_sent_twice_is_one_key(client: httpx.AsyncClient) -> None:
     both = [("Idempotency-Key", "k-1"), ("X-Idempotency-Key", "k-1"), ("Idempotency-Key", "k-1")]
 
     first = await client.post("/runs", json=HELLO, headers=both)
@@ -101,18 +101,18 @@ async def test_the_same_key_twice_is_one_key(client: httpx.AsyncClient) -> None:
     assert await runs(client) == [first.json()["run_id"]]
 
 
-async def test_a_key_is_one_key_per_path_and_query(client: httpx.AsyncClient) -> None:
+async def test_a_key_is_scoped_to_path_and_query(client: httpx.AsyncClient) -> None:
     one, other = await submit(client), await submit(client)
 
-    answers = [
+    responses = [
         await client.post(path, headers=KEY)
         for path in (f"/runs/{one}/cancel", f"/runs/{other}/cancel", f"/runs/{one}/cancel?x=1")
     ]
 
-    assert [replayed(answer) for answer in answers] == [False] * 3
+    assert [replayed(response) for response in responses] == [False] * 3
 
 
-async def test_bad_input_uses_no_key_up(client: httpx.AsyncClient) -> None:
+async def test_invalid_input_does_not_use_its_key(client: httpx.AsyncClient) -> None:
     refused = await client.post("/runs", json={"flow_name": ""}, headers=KEY)
     same_text = await client.post("/runs", content='{"flow_name":"a","params":{"é":1,"e\\u0301":2}}', headers=KEY)
 
@@ -123,32 +123,32 @@ async def test_bad_input_uses_no_key_up(client: httpx.AsyncClient) -> None:
     assert (accepted.status_code, replayed(accepted)) == (200, False)
 
 
-async def test_many_at_once_are_one_run_and_get_one_answer(client: httpx.AsyncClient) -> None:
-    answers = await asyncio.gather(*(client.post("/runs", json=HELLO, headers=KEY) for _ in range(12)))
+async def test_concurrent_repeats_are_one_run_with_one_response(client: httpx.AsyncClient) -> None:
+    responses = await asyncio.gather(*(client.post("/runs", json=HELLO, headers=KEY) for _ in range(12)))
 
-    assert {answer.status_code for answer in answers} == {200}
-    assert len({answer.content for answer in answers}) == 1
-    assert [replayed(answer) for answer in answers].count(False) == 1
-    assert await runs(client) == [answers[0].json()["run_id"]]
+    assert {response.status_code for response in responses} == {200}
+    assert len({response.content for response in responses}) == 1
+    assert [replayed(response) for response in responses].count(False) == 1
+    assert await runs(client) == [responses[0].json()["run_id"]]
 
 
-async def test_two_gateways_at_once_are_one_run_and_give_one_answer(
+async def test_concurrent_repeats_at_two_gateways_are_one_run_with_one_response(
     client: httpx.AsyncClient, broker: Broker, tmp_path: Path
 ) -> None:
     async with serving(gateway_settings(broker.url, tmp_path / "other")) as other:
         gateways = [client, other] * 6
 
-        answers = await asyncio.gather(*(one.post("/runs", json=HELLO, headers=KEY) for one in gateways))
+        responses = await asyncio.gather(*(one.post("/runs", json=HELLO, headers=KEY) for one in gateways))
 
-        assert len({answer.content for answer in answers}) == 1
-        run_id = answers[0].json()["run_id"]
+        assert len({response.content for response in responses}) == 1
+        run_id = responses[0].json()["run_id"]
         for one in (client, other):
-            await seen(one, run_id, "PENDING")
+            await wait_for_status(one, run_id, "PENDING")
             assert replayed(await one.post("/runs", json=HELLO, headers=KEY))
     assert await runs(client) == [run_id]
 
 
-async def test_a_restarted_gateway_answers_as_the_one_before_it(config: NatsBackendConfig) -> None:
+async def test_a_restarted_gateway_replays_earlier_responses(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         first = await client.post("/runs", json=HELLO, headers=KEY)
 
@@ -159,21 +159,21 @@ async def test_a_restarted_gateway_answers_as_the_one_before_it(config: NatsBack
     assert second.content == first.content
 
 
-async def test_another_tenants_same_key_is_another_key(broker: Broker, tmp_path: Path) -> None:
+async def test_a_key_is_scoped_to_its_tenant(broker: Broker, tmp_path: Path) -> None:
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     tenants = ("team-a", "team-b")
-    credentials = [KEY | showing(await hand_out(config, tenant, Scope.RUNS_WRITE)) for tenant in tenants]
+    credentials = [KEY | api_key_headers(await hand_out(config, tenant, Scope.RUNS_WRITE)) for tenant in tenants]
     async with serving(config) as client:
-        answers = [await client.post("/runs", json=HELLO, headers=headers) for headers in credentials * 2]
+        responses = [await client.post("/runs", json=HELLO, headers=headers) for headers in credentials * 2]
 
-    assert [replayed(answer) for answer in answers] == [False, False, True, True]
-    assert answers[0].json() == answers[2].json() != answers[1].json() == answers[3].json()
+    assert [replayed(response) for response in responses] == [False, False, True, True]
+    assert responses[0].json() == responses[2].json() != responses[1].json() == responses[3].json()
 
 
-async def test_a_cancel_is_answered_as_it_was_also_when_the_run_has_gone_on(client: httpx.AsyncClient) -> None:
+async def test_a_repeated_cancel_gets_its_first_response_after_the_run_has_changed(client: httpx.AsyncClient) -> None:
     run_id = await submit(client)
     first = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"}, headers=KEY)
-    await seen(client, run_id, "CANCELLED")
+    await wait_for_status(client, run_id, "CANCELLED")
 
     second = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"}, headers=KEY)
     without = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong"})
@@ -183,17 +183,15 @@ async def test_a_cancel_is_answered_as_it_was_also_when_the_run_has_gone_on(clie
     assert without.json()["status"] == "CANCELLED"
 
 
-async def test_what_is_not_there_is_looked_for_each_time(client: httpx.AsyncClient) -> None:
+async def test_a_not_found_response_is_not_stored(client: httpx.AsyncClient) -> None:
     path = "/runs/00000000-0000-7000-8000-000000000000/cancel"
 
-    answers = [await client.post(path, headers=KEY) for _ in range(2)]
+    responses = [await client.post(path, headers=KEY) for _ in range(2)]
 
-    assert [(answer.status_code, replayed(answer)) for answer in answers] == [(404, False)] * 2
+    assert [(response.status_code, replayed(response)) for response in responses] == [(404, False)] * 2
 
 
-async def test_a_form_is_the_same_form_whatever_its_boundary_and_the_order_of_its_parts(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_forms_are_equal_for_any_boundary_and_order_of_parts(client: httpx.AsyncClient) -> None:
     file = {"workflow": ("flow.yaml", TWO_TASKS.encode(), "application/yaml")}
     first = await client.post("/runs/yaml", data={"flow_name": "main", "tag": "a"}, files=file, headers=KEY)
     second = await client.post("/runs/yaml", data={"tag": "a", "flow_name": "main"}, files=file, headers=KEY)
@@ -204,7 +202,7 @@ async def test_a_form_is_the_same_form_whatever_its_boundary_and_the_order_of_it
     assert second.content == first.content
 
 
-async def test_a_wheel_that_is_uploaded_again_is_the_one_that_is_registered(client: httpx.AsyncClient) -> None:
+async def test_a_repeated_upload_returns_the_registered_wheel(client: httpx.AsyncClient) -> None:
     async def upload(tags: str = "gpu", key: dict[str, str] = KEY) -> httpx.Response:
         return await client.post("/wheels", data={"tags": tags}, files={"wheel": (NAME, wheel())}, headers=key)
 
@@ -219,7 +217,7 @@ async def test_a_wheel_that_is_uploaded_again_is_the_one_that_is_registered(clie
     assert len((await client.get("/wheels/history")).json()) == 1
 
 
-async def test_a_wheel_that_is_deleted_again_is_deleted_once(client: httpx.AsyncClient) -> None:
+async def test_a_repeated_delete_deletes_a_wheel_once(client: httpx.AsyncClient) -> None:
     async def upload() -> None:
         assert (await client.post("/wheels", files={"wheel": (NAME, wheel())})).status_code == 200
 
@@ -233,7 +231,7 @@ async def test_a_wheel_that_is_deleted_again_is_deleted_once(client: httpx.Async
     assert len((await client.get("/wheels")).json()) == 1
 
 
-async def test_a_refusal_is_kept_and_told_again(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+async def test_an_error_response_is_stored_and_replayed(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="test") as stores:
         await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="invalid_job", tag="default"))
 
@@ -244,7 +242,7 @@ async def test_a_refusal_is_kept_and_told_again(client: httpx.AsyncClient, confi
     assert second.content == first.content
 
 
-async def test_a_letter_that_is_replayed_again_is_one_new_run(
+async def test_a_repeated_replay_of_a_dead_letter_is_one_run(
     client: httpx.AsyncClient, config: NatsBackendConfig
 ) -> None:
     original = await submit(client)
@@ -259,7 +257,7 @@ async def test_a_letter_that_is_replayed_again_is_one_new_run(
     assert sorted(await runs(client)) == sorted([original, first.json()["run_id"]])
 
 
-async def test_a_worker_is_hidden_once(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+async def test_a_repeated_hide_of_a_worker_has_one_effect(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="test") as stores:
         await stores.registry.put(worker())
     path = f"/workers/{worker().worker_id}"
@@ -276,7 +274,7 @@ async def test_a_worker_is_hidden_once(client: httpx.AsyncClient, config: NatsBa
     assert not stored.hidden
 
 
-async def test_the_document_tells_of_the_key_wherever_something_changes(client: httpx.AsyncClient) -> None:
+async def test_the_openapi_document_has_the_key_for_every_change(client: httpx.AsyncClient) -> None:
     paths = (await client.get("/openapi.json")).json()["paths"]
     changing = [
         (path, operation)
@@ -285,14 +283,14 @@ async def test_the_document_tells_of_the_key_wherever_something_changes(client: 
         if method in ("post", "put", "patch", "delete") and path != TICKETS
     ]
 
-    # A ticket is a secret: it is given out anew, and never kept.
+    # A ticket is a secret: each one is new, and none is stored.
     assert "Idempotency-Key" not in str(paths[TICKETS]["post"])
     assert len(changing) >= 7
     for path, operation in changing:
         required = {parameter["name"]: parameter["required"] for parameter in operation["parameters"]}
         assert required["Idempotency-Key"] is path.startswith("/executions")
         assert required["X-Idempotency-Key"] is False
-        successes = [answer for status, answer in operation["responses"].items() if status.startswith("2")]
+        successes = [response for status, response in operation["responses"].items() if status.startswith("2")]
         assert successes
-        assert all("Idempotency-Replayed" in answer["headers"] for answer in successes)
+        assert all("Idempotency-Replayed" in response["headers"] for response in successes)
         assert "409" in operation["responses"]

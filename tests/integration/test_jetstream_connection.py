@@ -1,4 +1,4 @@
-"""The connection: what it does when the broker is slow, away, or comes back."""
+"""The connection when the broker is slow, disconnected, or back."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ async def until(event: asyncio.Event) -> None:
         await event.wait()
 
 
-async def lost(connection: Connection) -> None:
-    """Until the connection has noticed that the broker is away: then it fails what waits."""
+async def wait_until_disconnected(connection: Connection) -> None:
+    """Waits until the connection has noticed the outage, when it fails waiting requests."""
 
     def silence(message: Message) -> None:
         assert message.reply
@@ -58,9 +58,9 @@ async def test_without_a_broker_opening_gives_up_after_the_given_time() -> None:
     assert "do-not-show" not in refused.value.detail
 
 
-async def test_a_broker_that_starts_late_is_waited_for(tmp_path: Path) -> None:
+async def test_opening_waits_for_a_broker_that_starts_late(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
-        pass  # now it has a port, on which nothing listens
+        pass  # now it has a port without a listener
     opening = asyncio.create_task(Connection.open(settings(broker.url)))
     await asyncio.wait([opening], timeout=0.2)
 
@@ -77,8 +77,8 @@ async def test_only_the_right_token_connects(tmp_path: Path) -> None:
             await Connection.open(settings(server.url, nats_token="wrong"), timeout_sec=1.0)
 
 
-async def test_a_subject_without_listeners_is_answered_at_once(connection: Connection) -> None:
-    message = await connection.request("nobody.listens")
+async def test_a_request_without_listeners_fails_at_once(connection: Connection) -> None:
+    message = await connection.request("no.listener")
 
     assert message.status == NO_RESPONDERS
 
@@ -87,21 +87,21 @@ async def test_a_message_that_is_too_large_is_rejected_before_it_is_sent(connect
     with pytest.raises(RequestTooLarge):
         await connection.request("any.subject", b"x" * (connection.max_payload + 1))
 
-    assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
+    assert (await connection.request("no.listener")).status == NO_RESPONDERS
 
 
 async def test_a_large_message_arrives_in_one_piece(connection: Connection) -> None:
-    heard: asyncio.Queue[Message] = asyncio.Queue()
-    await connection.subscribe("large", heard.put_nowait)
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe("large", received.put_nowait)
     body = bytes(range(256)) * 3000
 
     await connection.publish("large", body)
 
     async with asyncio.timeout(5):
-        assert (await heard.get()).data == body
+        assert (await received.get()).data == body
 
 
-async def test_a_request_that_is_not_answered_ends_in_time(broker: Broker, connection: Connection) -> None:
+async def test_a_request_without_a_response_times_out(broker: Broker, connection: Connection) -> None:
     def silence(message: Message) -> None:
         assert message.reply
 
@@ -118,7 +118,7 @@ async def test_a_request_that_is_not_answered_ends_in_time(broker: Broker, conne
 async def test_a_lost_connection_fails_waiting_requests_at_once(broker: Broker) -> None:
     async with TcpProxy(broker.url) as proxy, await Connection.open(settings(proxy.url)) as connection:
         proxy.hold_replies()
-        asking = asyncio.create_task(connection.request("nobody.listens", timeout_sec=30.0))
+        asking = asyncio.create_task(connection.request("no.listener", timeout_sec=30.0))
         await proxy.reply_held()
 
         proxy.cut()
@@ -129,8 +129,8 @@ async def test_a_lost_connection_fails_waiting_requests_at_once(broker: Broker) 
 
 
 async def test_subscriptions_and_requests_work_again_after_a_restart(broker: Broker, connection: Connection) -> None:
-    heard: asyncio.Queue[Message] = asyncio.Queue()
-    await connection.subscribe("news", heard.put_nowait)
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe("news", received.put_nowait)
     back = next_reconnect(connection)
 
     broker.kill()
@@ -139,32 +139,32 @@ async def test_subscriptions_and_requests_work_again_after_a_restart(broker: Bro
 
     await connection.publish("news", b"hello")
     async with asyncio.timeout(5):
-        assert (await heard.get()).data == b"hello"
-    assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
+        assert (await received.get()).data == b"hello"
+    assert (await connection.request("no.listener")).status == NO_RESPONDERS
 
 
 async def test_a_request_during_a_short_outage_waits_for_the_reconnect(broker: Broker, connection: Connection) -> None:
     broker.kill()
-    await lost(connection)
-    asking = asyncio.create_task(connection.request("nobody.listens"))
+    await wait_until_disconnected(connection)
+    asking = asyncio.create_task(connection.request("no.listener"))
     broker.start()
 
     assert (await asking).status == NO_RESPONDERS
 
 
-async def test_what_failed_while_away_is_not_sent_after_the_reconnect(broker: Broker, connection: Connection) -> None:
-    heard: list[bytes] = []
+async def test_a_failed_publish_is_not_sent_after_the_reconnect(broker: Broker, connection: Connection) -> None:
+    received: list[bytes] = []
     marked = asyncio.Event()
 
     def on_message(message: Message) -> None:
-        heard.append(message.data)
+        received.append(message.data)
         if message.data == b"after":
             marked.set()
 
     await connection.subscribe("news", on_message)
     back = next_reconnect(connection)
     broker.kill()
-    await lost(connection)
+    await wait_until_disconnected(connection)
 
     with pytest.raises(BrokerUnavailable):
         await connection.publish("news", b"while away")
@@ -175,27 +175,25 @@ async def test_what_failed_while_away_is_not_sent_after_the_reconnect(broker: Br
     await connection.publish("news", b"after")
     await until(marked)
 
-    assert heard == [b"after"]
+    assert received == [b"after"]
 
 
-async def test_a_broker_that_lives_but_does_nothing_is_noticed_in_seconds(
-    broker: Broker, connection: Connection
-) -> None:
+async def test_a_hanging_broker_is_detected_within_seconds(broker: Broker, connection: Connection) -> None:
     back = next_reconnect(connection)
     loop = asyncio.get_running_loop()
     broker.pause()
     start = loop.time()
     try:
-        # More than fits into the socket's buffers: closing such a connection in an orderly way would never end.
+        # More than the socket buffers: a graceful close of such a connection would never end.
         for _ in range(30):
-            await connection.publish("nobody.listens", b"x" * 900_000)
-        await lost(connection)
+            await connection.publish("no.listener", b"x" * 900_000)
+        await wait_until_disconnected(connection)
         assert loop.time() - start < 5.0
     finally:
         broker.resume()
 
     await until(back)
-    assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
+    assert (await connection.request("no.listener")).status == NO_RESPONDERS
 
 
 async def test_an_error_from_the_server_leads_to_a_reconnect(broker: Broker, connection: Connection) -> None:
@@ -204,7 +202,7 @@ async def test_an_error_from_the_server_leads_to_a_reconnect(broker: Broker, con
     connection._client.write(b"NONSENSE\r\n")
 
     await until(back)
-    assert (await connection.request("nobody.listens")).status == NO_RESPONDERS
+    assert (await connection.request("no.listener")).status == NO_RESPONDERS
 
 
 async def test_connects_and_disconnects_are_logged_without_secrets(
@@ -224,20 +222,20 @@ async def test_connects_and_disconnects_are_logged_without_secrets(
     assert all(server.token not in str(vars(record)) for record in caplog.records)
 
 
-async def test_a_closed_connection_refuses(connection: Connection) -> None:
+async def test_a_closed_connection_rejects_requests(connection: Connection) -> None:
     await connection.close()
 
     with pytest.raises(BrokerUnavailable):
         await connection.request("any.subject")
 
 
-async def test_a_connection_closes_although_its_reconnect_swallows_a_cancel(
+async def test_closing_works_although_the_reconnect_swallows_a_cancel(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connecting, swallowed = asyncio.Event(), 0
 
     async def connect_to_server(_client: object, _server: object) -> None:
-        """As `asyncio.wait_for` does on Python 3.11 when its inner task has just ended."""
+        """Swallows a cancel, as `asyncio.wait_for` of Python 3.11 does when its inner task has just ended."""
         nonlocal swallowed
         connecting.set()
         try:

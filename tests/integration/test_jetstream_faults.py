@@ -28,13 +28,13 @@ async def test_an_append_whose_ack_was_lost_is_found_in_the_log(broker: Broker) 
 
         proxy.cut()
 
-        answer = await appending
+        response = await appending
         (stored,) = await ports.events.read(run_id)
-        assert answer == Stored(version=stored.sequence, found=True)
+        assert response == Stored(version=stored.sequence, found=True)
         assert stored.commit == commit
 
 
-async def test_a_lost_ack_is_found_behind_another_writers_commit(broker: Broker) -> None:
+async def test_a_commit_with_a_lost_ack_is_found_before_another_writers_commit(broker: Broker) -> None:
     run_id = new_run_id()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports, opened_ports(broker.url) as others:
         proxy.hold_replies()
@@ -49,7 +49,7 @@ async def test_a_lost_ack_is_found_behind_another_writers_commit(broker: Broker)
         assert len(await ports.events.read(run_id)) == 2
 
 
-async def test_a_lost_ack_of_a_refused_append_is_a_conflict(broker: Broker) -> None:
+async def test_a_lost_ack_of_a_rejected_append_is_a_conflict(broker: Broker) -> None:
     run_id = new_run_id()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports, opened_ports(broker.url) as others:
         await others.events.append(run_id, created(), after=0)
@@ -74,7 +74,7 @@ async def test_an_unconfirmed_append_is_unavailable_in_bounded_time(broker: Brok
         assert loop.time() - start < 5.0
 
 
-async def test_a_snapshot_and_a_job_survive_a_lost_ack_without_doubling(broker: Broker) -> None:
+async def test_a_lost_ack_duplicates_neither_snapshot_nor_job(broker: Broker) -> None:
     run_id = new_run_id()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
         proxy.hold_replies()
@@ -93,7 +93,7 @@ async def test_a_snapshot_and_a_job_survive_a_lost_ack_without_doubling(broker: 
         assert len(await ports.queue.stored("default")) == 1
 
 
-async def test_a_removal_whose_ack_was_lost_counts_as_done(broker: Broker) -> None:
+async def test_a_removal_whose_ack_was_lost_is_a_success(broker: Broker) -> None:
     run_id = new_run_id()
     async with TcpProxy(broker.url) as proxy, opened_ports(proxy.url) as ports:
         known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
@@ -125,7 +125,7 @@ async def test_a_put_whose_ack_was_lost_is_found(broker: Broker) -> None:
             revision = entry.revision
 
 
-async def test_of_all_claims_of_a_snapshot_one_succeeds(broker: Broker) -> None:
+async def test_one_of_many_claims_of_a_snapshot_succeeds(broker: Broker) -> None:
     run_id = new_run_id()
     async with opened_ports(broker.url) as one, opened_ports(broker.url) as other:
         known = await one.snapshots.advance(execution_at(run_id, 1), create=True)
@@ -136,22 +136,22 @@ async def test_of_all_claims_of_a_snapshot_one_succeeds(broker: Broker) -> None:
         assert sum(claims) == 1
 
 
-async def test_of_two_processes_that_append_at_once_exactly_one_wins_each_time(broker: Broker) -> None:
+async def test_exactly_one_of_two_concurrent_appends_succeeds(broker: Broker) -> None:
     run_id, version = new_run_id(), 0
     async with opened_ports(broker.url) as one, opened_ports(broker.url) as other:
         for number in range(50):
-            answers = await asyncio.gather(
+            results = await asyncio.gather(
                 one.events.append(run_id, tagged(f"one {number}"), after=version),
                 other.events.append(run_id, tagged(f"other {number}"), after=version),
             )
 
-            (winner,) = [answer for answer in answers if isinstance(answer, Stored)]
-            assert Conflict() in answers
+            (winner,) = [response for response in results if isinstance(response, Stored)]
+            assert Conflict() in results
             version = winner.version
         assert len(await one.events.read(run_id)) == 50
 
 
-async def test_no_acknowledged_commit_is_lost_or_doubled_while_the_broker_is_killed(broker: Broker) -> None:
+async def test_no_acknowledged_commit_is_lost_or_duplicated_by_a_killed_broker(broker: Broker) -> None:
     acknowledged: dict[RunId, list[CommitId]] = {new_run_id(): [] for _ in range(8)}
     stop, moved = asyncio.Event(), asyncio.Event()
 
@@ -160,15 +160,15 @@ async def test_no_acknowledged_commit_is_lost_or_doubled_while_the_broker_is_kil
         while not stop.is_set():
             commit = tagged(f"after {version}")
             try:
-                answer = await ports.events.append(run_id, commit, after=version)
+                response = await ports.events.append(run_id, commit, after=version)
             except BrokerUnavailable:
                 newer = await ports.events.read(run_id, after=version) if await up(ports) else []
                 version = newer[-1].sequence if newer else version
                 continue
-            assert isinstance(answer, Stored)
+            assert isinstance(response, Stored)
             acknowledged[run_id].append(commit.commit_id)
             moved.set()
-            version = answer.version
+            version = response.version
 
     async with opened_ports(broker.url) as ports:
         async with asyncio.TaskGroup() as group:
@@ -188,7 +188,7 @@ async def test_no_acknowledged_commit_is_lost_or_doubled_while_the_broker_is_kil
             assert [each for each in stored if each in set(commit_ids)] == commit_ids
 
 
-async def test_jobs_go_on_coming_after_the_broker_was_killed(broker: Broker) -> None:
+async def test_jobs_are_received_after_a_killed_broker_restarts(broker: Broker) -> None:
     done: set[str] = set()
     async with opened_ports(broker.url, consumer_ack_wait_sec=2.0) as ports:
         queue = await ports.queue.open("default")
@@ -211,7 +211,7 @@ async def test_jobs_go_on_coming_after_the_broker_was_killed(broker: Broker) -> 
         await queue.close()
 
 
-async def test_a_follower_misses_and_doubles_nothing_while_the_broker_is_killed(broker: Broker) -> None:
+async def test_a_follower_neither_misses_nor_repeats_messages_of_a_killed_broker(broker: Broker) -> None:
     ids = [new_run_id() for _ in range(40)]
     seen: list[SnapshotSeen] = []
     all_seen = asyncio.Event()
@@ -247,7 +247,7 @@ async def up(ports: Ports) -> bool:
 
 
 async def grown(acknowledged: dict[RunId, list[CommitId]], moved: asyncio.Event) -> None:
-    """Until every writer has stored something more."""
+    """Waits until every writer has stored another commit."""
     before = {run_id: len(commits) for run_id, commits in acknowledged.items()}
     async with asyncio.timeout(20):
         while any(len(acknowledged[run_id]) <= count for run_id, count in before.items()):

@@ -1,4 +1,4 @@
-"""The fleet followed on a real JetStream: what becomes of the bucket, and what strangers put into it."""
+"""The fleet on a real JetStream: recreated buckets and foreign records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Iterator[NatsBackendConfig]:
         yield settings(broker.url)
 
 
-async def test_a_fleet_is_followed_into_a_recreated_bucket(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_the_fleet_follows_a_recreated_bucket(connection: Connection, config: NatsBackendConfig) -> None:
     registry = (await jetstream_ports(connection, config)).registry
     await registry.put(worker("old"))
 
@@ -61,26 +61,26 @@ async def test_concurrent_heartbeats_and_operator_changes_are_all_stored(
     ports = await jetstream_ports(connection, config)
     await ports.registry.put(worker(last_seen_at=0.0))
 
-    async def breathe() -> None:
+    async def yield_to_writer() -> None:
         for _ in range(3):  # gives the other writer a turn
             await ports.registry.get(WorkerId("w1"))
 
     async def beat() -> None:
         for nth in range(1, 301):
             await ports.registry.put(worker(last_seen_at=float(nth)))
-            await breathe()
+            await yield_to_writer()
 
-    async def wish() -> None:
+    async def change_hidden() -> None:
         for nth in range(1, 52):
             seen = await ports.registry.set_hidden(WorkerId("w1"), nth % 2 == 1, at=float(nth))
             assert seen is not None
             assert seen.record is not None
             assert seen.record.hidden == (nth % 2 == 1)
-            await breathe()
+            await yield_to_writer()
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as both:
         both.create_task(beat())
-        both.create_task(wish())
+        both.create_task(change_hidden())
 
     stored = await ports.registry.get(WorkerId("w1"))
     assert stored == replace(worker(last_seen_at=300.0), hidden=True)

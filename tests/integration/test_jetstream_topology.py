@@ -1,4 +1,4 @@
-"""Streams, buckets and consumers as they really are on the broker: made once, respected afterwards."""
+"""Streams, buckets and consumers on the broker: created once, and kept as they are."""
 
 from __future__ import annotations
 
@@ -83,20 +83,18 @@ async def test_durability_follows_from_replicas_and_sync(connection: Connection,
     assert not any(stream["allow_direct"] for stream in wanted)
 
 
-async def test_ensuring_again_and_by_many_at_once_changes_nothing(
-    connection: Connection, config: NatsBackendConfig
-) -> None:
-    answers = await asyncio.gather(*(ensure_resources(connection, config) for _ in range(8)))
+async def test_repeated_and_concurrent_setup_changes_nothing(connection: Connection, config: NatsBackendConfig) -> None:
+    results = await asyncio.gather(*(ensure_resources(connection, config) for _ in range(8)))
     before = await stream_config(connection, "PYOCO_WORK")
 
     again = await ensure_resources(connection, settings(config.nats_url, dlq_max_msgs=5))
 
-    assert set(answers) == {again}
+    assert set(results) == {again}
     assert await stream_config(connection, "PYOCO_WORK") == before
     assert (await stream_config(connection, "PYOCO_DLQ"))["max_msgs"] == 100_000
 
 
-async def test_an_operators_changes_stay(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_changes_of_an_operator_are_kept(connection: Connection, config: NatsBackendConfig) -> None:
     await ensure_resources(connection, config)
     changed = await stream_config(connection, "PYOCO_EVENTS") | {"max_bytes": 10_000_000, "allow_direct": False}
     await connection.api("$JS.API.STREAM.UPDATE.PYOCO_EVENTS", changed)
@@ -107,16 +105,16 @@ async def test_an_operators_changes_stay(connection: Connection, config: NatsBac
     assert "PYOCO_EVENTS" not in facts.direct
 
 
-async def test_a_stream_of_our_name_for_other_subjects_is_refused(
+async def test_a_stream_of_our_name_with_other_subjects_is_rejected(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
-    await connection.api("$JS.API.STREAM.CREATE.PYOCO_WORK", {"name": "PYOCO_WORK", "subjects": ["somebody.else"]})
+    await connection.api("$JS.API.STREAM.CREATE.PYOCO_WORK", {"name": "PYOCO_WORK", "subjects": ["another.subject"]})
 
     with pytest.raises(InvalidUsage, match="'PYOCO_WORK' for other subjects"):
         await ensure_resources(connection, config)
 
 
-async def test_a_stream_that_takes_our_subjects_is_named(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_a_foreign_stream_with_our_subjects_is_named(connection: Connection, config: NatsBackendConfig) -> None:
     await connection.api("$JS.API.STREAM.CREATE.OTHER", {"name": "OTHER", "subjects": ["pyoco.work.>"]})
 
     with pytest.raises(InvalidUsage, match="another stream already takes subjects of 'PYOCO_WORK'"):
@@ -126,8 +124,8 @@ async def test_a_stream_that_takes_our_subjects_is_named(connection: Connection,
 async def test_only_stored_events_are_republished(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
-    heard: asyncio.Queue[Message] = asyncio.Queue()
-    await connection.subscribe(f"pyoco.stored.{run_id}", heard.put_nowait)
+    received: asyncio.Queue[Message] = asyncio.Queue()
+    await connection.subscribe(f"pyoco.stored.{run_id}", received.put_nowait)
 
     first = await ports.events.append(run_id, created(), after=0)
     refused = await ports.events.append(run_id, created(), after=0)
@@ -137,11 +135,11 @@ async def test_only_stored_events_are_republished(connection: Connection, config
     assert refused == Conflict()
     assert isinstance(second, Stored)
     async with asyncio.timeout(5):
-        sequences = [(await heard.get()).number("Nats-Sequence") for _ in range(2)]
+        sequences = [(await received.get()).number("Nats-Sequence") for _ in range(2)]
     assert sequences == [first.version, second.version]
 
 
-async def test_without_direct_gets_the_leader_is_asked(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_without_direct_gets_reads_go_to_the_leader(connection: Connection, config: NatsBackendConfig) -> None:
     facts = replace(await ensure_resources(connection, config), direct=frozenset())
     stores = stores_on(connection, facts, config)
     log, snapshots, registry = stores.events, stores.snapshots, stores.registry
@@ -162,7 +160,7 @@ async def test_without_direct_gets_the_leader_is_asked(connection: Connection, c
     assert await registry.get(WorkerId("w1")) == worker()
 
 
-async def test_the_marker_of_a_removed_run_vanishes_by_itself(
+async def test_the_marker_of_a_removed_run_expires(
     connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(broker, "MARKER_TTL_SEC", 1)
@@ -179,7 +177,7 @@ async def test_the_marker_of_a_removed_run_vanishes_by_itself(
             pass
 
 
-async def test_a_bucket_without_message_ttls_can_be_removed_from_too(
+async def test_removal_works_in_a_bucket_without_message_ttls(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     older = next(stream for stream in streams(config) if stream["name"] == "KV_pyoco_runs") | {"allow_msg_ttl": False}
@@ -193,7 +191,7 @@ async def test_a_bucket_without_message_ttls_can_be_removed_from_too(
     assert await ports.snapshots.load(run_id) is None
 
 
-async def test_a_snapshot_that_is_not_ours_is_neither_shown_nor_overwritten(
+async def test_a_foreign_snapshot_is_neither_returned_nor_overwritten(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     ports = await jetstream_ports(connection, config)
@@ -204,7 +202,7 @@ async def test_a_snapshot_that_is_not_ours_is_neither_shown_nor_overwritten(
     assert await ports.snapshots.advance(execution_at(run_id, 1), create=True) is None
 
 
-async def test_a_commit_of_a_newer_program_is_an_internal_error(
+async def test_a_commit_of_a_newer_version_is_an_internal_error(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     ports = await jetstream_ports(connection, config)
@@ -229,7 +227,7 @@ async def test_a_value_that_exceeds_a_message_raises_a_named_error(
         await ports.events.append(run_id, tagged("y" * connection.max_payload), after=0)
 
 
-async def test_asking_for_newer_commits_does_not_make_the_broker_count_them(
+async def test_reading_newer_commits_does_not_make_the_broker_count_them(
     connection: Connection, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ports = await jetstream_ports(connection, config)
@@ -251,11 +249,11 @@ async def test_a_known_snapshot_is_advanced_in_one_round_trip(
 ) -> None:
     ports = await jetstream_ports(connection, config)
     run_id = new_run_id()
-    asked: list[str] = []
+    subjects: list[str] = []
     ask = connection.request
 
     async def counted(subject: str, payload: bytes = b"", **options: Any) -> Message:
-        asked.append(subject)
+        subjects.append(subject)
         return await ask(subject, payload, **options)
 
     monkeypatch.setattr(connection, "request", counted)
@@ -264,10 +262,10 @@ async def test_a_known_snapshot_is_advanced_in_one_round_trip(
     known = await ports.snapshots.advance(execution_at(run_id, 2), known=known)
     await ports.snapshots.advance(execution_at(run_id, 3), known=known)
 
-    assert asked == [f"$KV.pyoco_runs.{run_id}"] * 3
+    assert subjects == [f"$KV.pyoco_runs.{run_id}"] * 3
 
 
-async def test_a_consumer_that_is_there_keeps_its_settings(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_an_existing_consumer_keeps_its_settings(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     wanted = {
         "name": "pyoco-worker-default",
@@ -285,9 +283,7 @@ async def test_a_consumer_that_is_there_keeps_its_settings(connection: Connectio
     await queue.close()
 
 
-async def test_a_foreign_consumer_that_takes_our_jobs_is_named(
-    connection: Connection, config: NatsBackendConfig
-) -> None:
+async def test_a_foreign_consumer_of_our_jobs_is_named(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     wanted = {"name": "other", "durable_name": "other", "filter_subject": "pyoco.work.>", "ack_policy": "explicit"}
     body = {"stream_name": "PYOCO_WORK", "config": wanted}
@@ -297,7 +293,7 @@ async def test_a_foreign_consumer_that_takes_our_jobs_is_named(
         await ports.queue.open("default")
 
 
-async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_a_deleted_consumer_is_created_again(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     queue = await ports.queue.open("default")
     waiting = asyncio.create_task(queue.receive(1))
@@ -312,7 +308,7 @@ async def test_a_consumer_that_is_deleted_is_made_again(connection: Connection, 
     await queue.close()
 
 
-async def test_a_job_that_used_up_its_deliveries_stays_in_the_stream(
+async def test_a_job_without_deliveries_left_stays_in_the_stream(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     ports = await jetstream_ports(connection, settings(config.nats_url, consumer_max_deliver=2))
@@ -403,7 +399,7 @@ async def test_a_stream_shorter_than_the_position_is_not_followed(
             await anext(batches)
 
 
-async def test_a_follower_whose_consumer_vanished_goes_on_where_it_was(
+async def test_a_follower_resumes_after_its_consumer_is_deleted(
     connection: Connection, config: NatsBackendConfig
 ) -> None:
     ports = await jetstream_ports(connection, config)
@@ -425,7 +421,7 @@ async def test_a_follower_whose_consumer_vanished_goes_on_where_it_was(
     assert seen == ids
 
 
-async def test_a_feed_that_is_left_leaves_no_consumer_behind(connection: Connection, config: NatsBackendConfig) -> None:
+async def test_a_closed_feed_leaves_no_consumer(connection: Connection, config: NatsBackendConfig) -> None:
     ports = await jetstream_ports(connection, config)
     await ports.snapshots.advance(execution_at(new_run_id(), 1), create=True)
 

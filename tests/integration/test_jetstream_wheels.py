@@ -1,4 +1,4 @@
-"""The object store of wheels on a real nats-server: what other clients see of it, what is left behind, what breaks."""
+"""The object store of wheels on a real nats-server: other clients, leftovers, corruption."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGE = bytes(range(256)) * 16_384
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A broker, and a store on it as one gateway has it."""
+    """A broker, and the store of one gateway on it."""
 
     broker: Broker
     connection: Connection
@@ -71,7 +71,7 @@ async def pieces_of(data: bytes) -> AsyncIterator[bytes]:
     yield data
 
 
-async def test_another_client_of_nats_reads_what_we_stored(place: Place) -> None:
+async def test_another_nats_client_reads_our_objects(place: Place) -> None:
     wheel = await place.wheels.put(NAME, pieces_of(LARGE), tags=["gpu"])
 
     async with another_client(place.broker) as theirs:
@@ -83,7 +83,7 @@ async def test_another_client_of_nats_reads_what_we_stored(place: Place) -> None
         assert [info.name for info in await theirs.list()] == [NAME]
 
 
-async def test_we_read_what_another_client_of_nats_stored(place: Place) -> None:
+async def test_objects_of_another_nats_client_are_readable(place: Place) -> None:
     async with another_client(place.broker) as theirs:
         await theirs.put(NAME, LARGE, meta=ObjectMeta(headers={"Pyoco-Wheel-Tags": ["gpu,batch"]}))
 
@@ -95,7 +95,7 @@ async def test_we_read_what_another_client_of_nats_stored(place: Place) -> None:
     assert b"".join([piece async for piece in place.wheels.read(wheel)]) == LARGE
 
 
-async def test_what_another_client_deleted_is_gone_and_what_we_deleted_is_gone_for_it(place: Place) -> None:
+async def test_deletions_are_visible_in_both_directions_to_another_client(place: Place) -> None:
     await place.wheels.put(NAME, pieces_of(LARGE), tags=())
     other = await place.wheels.put("other-1-py3-none-any.whl", pieces_of(LARGE), tags=())
 
@@ -140,7 +140,7 @@ async def test_changed_bytes_are_detected(place: Place) -> None:
     assert len(seen) < wheel.size_bytes
 
 
-async def test_a_wheel_whose_bytes_are_lost_is_corrupt_and_not_short(place: Place) -> None:
+async def test_a_wheel_with_missing_bytes_is_an_error(place: Place) -> None:
     wheel = await place.wheels.put(NAME, pieces_of(LARGE), tags=())
     await place.pieces.purge(wheel.nuid)
 
@@ -148,18 +148,18 @@ async def test_a_wheel_whose_bytes_are_lost_is_corrupt_and_not_short(place: Plac
         _ = [piece async for piece in place.wheels.read(wheel)]
 
 
-async def test_an_upload_that_fails_leaves_no_piece_behind(place: Place) -> None:
-    async def cut_short() -> AsyncIterator[bytes]:
+async def test_a_failed_upload_leaves_no_chunk(place: Place) -> None:
+    async def truncated() -> AsyncIterator[bytes]:
         yield LARGE
         raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        await place.wheels.put(NAME, cut_short(), tags=())
+        await place.wheels.put(NAME, truncated(), tags=())
 
     assert await place.pieces.upload_ids() == frozenset()
 
 
-async def test_an_upload_that_is_cancelled_leaves_no_piece_behind(place: Place) -> None:
+async def test_a_cancelled_upload_leaves_no_chunk(place: Place) -> None:
     came_so_far = asyncio.Event()
 
     async def endless() -> AsyncIterator[bytes]:
@@ -176,8 +176,8 @@ async def test_an_upload_that_is_cancelled_leaves_no_piece_behind(place: Place) 
     assert await place.pieces.upload_ids() == frozenset()
 
 
-async def test_pieces_that_a_killed_gateway_left_are_removed_with_the_next_upload(place: Place) -> None:
-    await place.pieces.write("left-behind", pieces_of(LARGE))
+async def test_chunks_of_a_killed_gateway_are_removed_by_the_next_upload(place: Place) -> None:
+    await place.pieces.write("leftover", pieces_of(LARGE))
 
     async with opened(place.broker, quiet_sec=0.0) as later:
         wheel = await later.wheels.put(NAME, pieces_of(LARGE), tags=())
@@ -186,7 +186,7 @@ async def test_pieces_that_a_killed_gateway_left_are_removed_with_the_next_uploa
     assert await place.pieces.upload_ids() == {wheel.nuid}
 
 
-async def test_pieces_of_an_upload_in_progress_are_kept(place: Place) -> None:
+async def test_chunks_of_an_upload_in_progress_are_kept(place: Place) -> None:
     await place.pieces.write("going-on", pieces_of(LARGE))
 
     wheel = await place.wheels.put(NAME, pieces_of(LARGE), tags=())
@@ -194,7 +194,7 @@ async def test_pieces_of_an_upload_in_progress_are_kept(place: Place) -> None:
     assert await place.pieces.upload_ids() == {wheel.nuid, "going-on"}
 
 
-async def test_a_reader_goes_on_where_it_was_when_the_broker_is_restarted(place: Place) -> None:
+async def test_a_download_resumes_after_a_broker_restart(place: Place) -> None:
     wheel = await place.wheels.put(NAME, pieces_of(LARGE * 4), tags=())
     seen = bytearray()
 
@@ -209,8 +209,8 @@ async def test_a_reader_goes_on_where_it_was_when_the_broker_is_restarted(place:
 
 
 async def test_an_upload_that_ends_during_a_sweep_is_no_error(place: Place) -> None:
-    await place.pieces.write("left-behind", pieces_of(LARGE))
+    await place.pieces.write("leftover", pieces_of(LARGE))
 
-    await place.pieces.purge_idle(["ended-meanwhile", "left-behind"], quiet_sec=0.0)
+    await place.pieces.purge_idle(["finished", "leftover"], quiet_sec=0.0)
 
     assert await place.pieces.upload_ids() == frozenset()

@@ -1,4 +1,4 @@
-"""Lists of jobs and of their tags, on a real nats-server: filters, pages while jobs change, two gateways."""
+"""Lists of jobs and tags on a real nats-server: filters, pages while jobs change, two gateways."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.gateways import gateway_settings, serving, submit
-from support.hand import Hand
 from support.jobs import by_hand, job, refused, submit_job
+from support.run_driver import RunDriver
 
 INVALID = (422, "ERR-PYOCO-0017")
 
 
 @pytest.fixture
 def config(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NatsBackendConfig:
-    # Lists wait for what the gateway wrote itself: a busy machine is not a broken one.
+    # Lists wait long for the gateway's own writes, because the machine may be busy.
     monkeypatch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
     return gateway_settings(broker.url, tmp_path)
 
 
 async def page(client: httpx.AsyncClient, **query: Any) -> dict[str, Any]:
-    answer = await client.get("/jobs", params=query)
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    response = await client.get("/jobs", params=query)
+    assert response.status_code == 200, response.text
+    body: dict[str, Any] = response.json()
+    return body
 
 
 async def pages(client: httpx.AsyncClient, **query: Any) -> AsyncIterator[list[str]]:
-    """The ids of page after page, to the end."""
+    """The ids of each page, to the end."""
     following: dict[str, str] = {}
     while True:
-        told = await page(client, **query, **following)
-        yield [found["id"] for found in told["jobs"]]
-        if "nextToken" not in told:
+        body = await page(client, **query, **following)
+        yield [found["id"] for found in body["jobs"]]
+        if "nextToken" not in body:
             return
-        following = {"nextToken": told["nextToken"]}
+        following = {"nextToken": body["nextToken"]}
 
 
 async def found(client: httpx.AsyncClient, **query: Any) -> list[str]:
@@ -49,35 +49,33 @@ async def found(client: httpx.AsyncClient, **query: Any) -> list[str]:
 
 
 async def tags(client: httpx.AsyncClient, **query: Any) -> dict[str, int]:
-    """All tags, page after page."""
-    told: dict[str, int] = {}
+    """The tags of all pages."""
+    counts: dict[str, int] = {}
     following: dict[str, str] = {}
     while True:
-        answer = (await client.get("/tags", params={**query, **following})).json()
-        told |= {item["tag"]: item["count"] for item in answer["tags"]}
-        if "nextToken" not in answer:
-            return told
-        following = {"nextToken": answer["nextToken"]}
+        response = (await client.get("/tags", params={**query, **following})).json()
+        counts |= {item["tag"]: item["count"] for item in response["tags"]}
+        if "nextToken" not in response:
+            return counts
+        following = {"nextToken": response["nextToken"]}
 
 
-async def test_the_newest_come_first_as_they_are_shown_one_by_one_but_without_parameters(
-    client: httpx.AsyncClient,
-) -> None:
+async def test_jobs_are_listed_newest_first_as_in_single_reads_without_params(client: httpx.AsyncClient) -> None:
     job_ids = [await submit_job(client, "a", timeout_sec=90) for _ in range(3)]
 
-    told = await page(client)
+    body = await page(client)
 
     whole = [await job(client, job_id) for job_id in reversed(job_ids)]
-    assert told == {"jobs": [{name: shown[name] for name in shown if name != "parameters"} for shown in whole]}
+    assert body == {"jobs": [{name: shown[name] for name in shown if name != "parameters"} for shown in whole]}
 
 
-async def test_a_list_is_of_runs_and_executions_too(client: httpx.AsyncClient) -> None:
+async def test_a_list_contains_runs_and_executions(client: httpx.AsyncClient) -> None:
     ids = [await submit_job(client), await submit(client), await by_hand(client, "start")]
 
     assert await found(client) == ids[::-1]
 
 
-async def test_a_job_in_a_list_of_tags_has_all_of_them(client: httpx.AsyncClient) -> None:
+async def test_several_tags_match_jobs_that_have_all_of_them(client: httpx.AsyncClient) -> None:
     both, one, other = [await submit_job(client, *labels) for labels in (("a/b", "🚀"), ("a/b",), ("🚀",))]
 
     assert await found(client, tag="a/b") == [one, both]
@@ -92,12 +90,12 @@ async def test_every_status_is_listed_by_its_name(client: httpx.AsyncClient, con
     names = ("pending", "running", "stopping", "completed", "failed", "canceled")
     ids = {name: await submit_job(client, "x", name) for name in names}
     async with open_stores(config, name="worker") as stores:
-        hand = Hand(stores)
+        driver = RunDriver(stores)
         for name in ("running", "stopping", "completed", "failed"):
-            await hand.start(ids[name])
-        await hand.complete(ids["completed"])
-        await hand.fail(ids["failed"], "no such file")
-    # What the gateway itself wrote last is waited for, and with it what a worker wrote before.
+            await driver.start(ids[name])
+        await driver.complete(ids["completed"])
+        await driver.fail(ids["failed"], "no such file")
+    # A list waits for the last write of its gateway, and thereby for earlier ones of a worker.
     for name in ("stopping", "canceled"):
         await client.delete(f"/jobs/{ids[name]}")
 
@@ -107,7 +105,7 @@ async def test_every_status_is_listed_by_its_name(client: httpx.AsyncClient, con
     assert await found(client, tag="x") == list(ids.values())[::-1]
 
 
-async def test_an_archived_job_is_in_no_list_and_its_tags_do_not_count(client: httpx.AsyncClient) -> None:
+async def test_an_archived_job_is_in_no_list_and_its_tags_are_not_counted(client: httpx.AsyncClient) -> None:
     gone, stays = await submit_job(client, "x", "only here"), await submit_job(client, "x")
     for _ in range(2):
         await client.delete(f"/jobs/{gone}")
@@ -117,7 +115,7 @@ async def test_an_archived_job_is_in_no_list_and_its_tags_do_not_count(client: h
     assert await tags(client) == {"x": 1}
 
 
-async def test_pages_show_every_job_once_whatever_happens_meanwhile(client: httpx.AsyncClient) -> None:
+async def test_pages_contain_every_job_once_during_changes(client: httpx.AsyncClient) -> None:
     job_ids = [await submit_job(client, "x") for _ in range(25)]
     shown: list[str] = []
 
@@ -127,14 +125,12 @@ async def test_pages_show_every_job_once_whatever_happens_meanwhile(client: http
         if shown:
             await submit_job(client, "x")  # newer than the first page
             await client.post(f"/jobs/{job_ids[0]}/tags", json={"tag": f"moved {len(shown)}"})
-            await client.delete(f"/jobs/{shown[-1]}")  # behind us
+            await client.delete(f"/jobs/{shown[-1]}")  # on an earlier page
 
     assert shown == job_ids[::-1]
 
 
-async def test_pages_begun_at_one_gateway_go_on_at_the_other(
-    client: httpx.AsyncClient, broker: Broker, tmp_path: Path
-) -> None:
+async def test_pages_continue_at_another_gateway(client: httpx.AsyncClient, broker: Broker, tmp_path: Path) -> None:
     job_ids = [await submit_job(client, "x") for _ in range(5)]
     first = await page(client, tag="x", limit=3)
 
@@ -145,7 +141,7 @@ async def test_pages_begun_at_one_gateway_go_on_at_the_other(
     assert "nextToken" not in rest
 
 
-async def test_tags_are_counted_in_the_order_of_their_code_points(client: httpx.AsyncClient) -> None:
+async def test_tags_are_counted_and_sorted_by_code_point(client: httpx.AsyncClient) -> None:
     for labels in (("urgent", "a/b"), ("urgent", "夜間"), ("Urgent", "🚀"), ("urgently",)):
         await submit_job(client, *labels)
 
@@ -159,7 +155,7 @@ async def test_tags_are_counted_in_the_order_of_their_code_points(client: httpx.
     assert await tags(client, prefix="%") == {}
 
 
-async def test_a_token_is_good_for_the_list_that_it_was_given_with_and_no_other(client: httpx.AsyncClient) -> None:
+async def test_a_page_token_is_valid_only_for_its_list(client: httpx.AsyncClient) -> None:
     for _ in range(3):
         await submit_job(client, "x", "y")
     job_token = (await page(client, tag="x", limit=1))["nextToken"]
@@ -176,9 +172,9 @@ async def test_a_token_is_good_for_the_list_that_it_was_given_with_and_no_other(
         ("/tags", {"nextToken": job_token}),
         ("/tags", {"nextToken": "garbage"}),
     ):
-        answer = await client.get(path, params=query)
-        assert refused(answer) == INVALID
-        assert "nextToken" in answer.json()["detail"]
+        response = await client.get(path, params=query)
+        assert refused(response) == INVALID
+        assert "nextToken" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(
@@ -203,33 +199,31 @@ async def test_a_token_is_good_for_the_list_that_it_was_given_with_and_no_other(
     ],
     ids=lambda value: value[:40],
 )
-async def test_a_query_that_cannot_be_answered_is_refused_by_its_name(
-    client: httpx.AsyncClient, path: str, named: str
-) -> None:
-    answer = await client.get(path)
+async def test_an_invalid_query_is_rejected_with_its_name(client: httpx.AsyncClient, path: str, named: str) -> None:
+    response = await client.get(path)
 
-    assert refused(answer) == INVALID
-    assert named in answer.json()["detail"]
+    assert refused(response) == INVALID
+    assert named in response.json()["detail"]
 
 
 @pytest.mark.parametrize(
     "path", ["/jobs?tag=%00", "/jobs?tag=%FF", "/tags?prefix=%00", "/tags?prefix=%FF", "/jobs?tag=.."]
 )
-async def test_what_can_be_no_tag_is_on_no_job(client: httpx.AsyncClient, path: str) -> None:
+async def test_an_invalid_tag_matches_no_job(client: httpx.AsyncClient, path: str) -> None:
     await submit_job(client, "x")
 
-    answer = await client.get(path)
+    response = await client.get(path)
 
-    assert answer.status_code == 200
-    assert answer.json() in ({"jobs": []}, {"tags": []})
+    assert response.status_code == 200
+    assert response.json() in ({"jobs": []}, {"tags": []})
 
 
 async def test_without_a_broker_a_list_is_a_503(client: httpx.AsyncClient, broker: Broker) -> None:
     broker.kill()
     try:
         await client.get("/jobs/00000000-0000-7000-8000-000000000000")
-        answers = [await client.get(path) for path in ("/jobs", "/tags")]
+        responses = [await client.get(path) for path in ("/jobs", "/tags")]
     finally:
         broker.start()
 
-    assert [refused(answer) for answer in answers] == [(503, "ERR-PYOCO-0003")] * 2
+    assert [refused(response) for response in responses] == [(503, "ERR-PYOCO-0003")] * 2

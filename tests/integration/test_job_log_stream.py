@@ -1,4 +1,4 @@
-"""`GET /jobs/{id}/logs/stream` of real gateways on a real broker: every line once, until the end of the job."""
+"""`GET /jobs/{id}/logs/stream` of real gateways on a real broker: every line once, until the job ends."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 async def following(
     client: httpx.AsyncClient, run_id: str, *, headers: dict[str, str] | None = None, **query: Any
 ) -> AsyncIterator[AsyncGenerator[Event, None]]:
-    """The events of a log's stream; leaving the block hangs up."""
-    async with client.stream("GET", f"/jobs/{run_id}/logs/stream", params=query, headers=headers) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        yield events_in(answer.aiter_lines())
+    """The events of a log stream; leaving the block disconnects."""
+    async with client.stream("GET", f"/jobs/{run_id}/logs/stream", params=query, headers=headers) as response:
+        assert response.status_code == 200, await response.aread()
+        yield events_in(response.aiter_lines())
 
 
-def behind(event: Event) -> dict[str, str]:
+def resume_after(event: Event) -> dict[str, str]:
     assert event.event_id is not None
     return {"Last-Event-ID": event.event_id}
 
 
-async def some(events: AsyncIterator[Event], count: int) -> list[Event]:
+async def next_events(events: AsyncIterator[Event], count: int) -> list[Event]:
     async with asyncio.timeout(PATIENCE_SEC):
         return [await anext(events) for _ in range(count)]
 
 
-async def all_of(events: AsyncIterator[Event]) -> list[Event]:
+async def all_events(events: AsyncIterator[Event]) -> list[Event]:
     async with asyncio.timeout(PATIENCE_SEC):
         return [event async for event in events]
 
@@ -55,25 +55,25 @@ def messages(events: list[Event]) -> list[str]:
 
 
 async def finish(gateway: Gateway, run_id: str) -> None:
-    """Of a run that nobody holds."""
+    """Completes a run without a holder."""
     await gateway.client.post(f"/runs/{run_id}/cancel")
 
 
-async def test_a_job_is_told_line_by_line_while_it_writes_and_then_its_end(
+async def test_a_stream_sends_each_line_and_then_the_end(
     gateway: Gateway, config: NatsBackendConfig, stores: Stores
 ) -> None:
     run_id = await submit(gateway.client)
     async with following(gateway.client, run_id) as events, at_work(stores, config) as worker:
         runner = await worker.executor.begun()
         runner.write("one", "zwei \u2028 <b>", task="load")
-        told = await some(events, 2)
+        received = await next_events(events, 2)
         for number in range(3, 200):
             runner.write(str(number))
         runner.end()
-        told += await all_of(events)
+        received += await all_events(events)
 
-    assert messages(told) == ["one", "zwei \u2028 <b>", *numbered(3, 199)]
-    assert told[0].data == {
+    assert messages(received) == ["one", "zwei \u2028 <b>", *numbered(3, 199)]
+    assert received[0].data == {
         "timestamp": "2023-11-14T22:13:20.000Z",
         "message": "one",
         "n": 1,
@@ -82,101 +82,97 @@ async def test_a_job_is_told_line_by_line_while_it_writes_and_then_its_end(
         "stream": "stdout",
         "attempt": 1,
     }
-    assert [event.data["n"] for event in told[:-1]] == list(range(1, 200))
-    assert (told[-1].name, told[-1].data) == ("end", {"status": "completed"})
-    answer = await gateway.client.get(f"/jobs/{run_id}/logs/stream", headers=behind(told[-1]))
-    assert (answer.status_code, answer.content) == (204, b"")
+    assert [event.data["n"] for event in received[:-1]] == list(range(1, 200))
+    assert (received[-1].name, received[-1].data) == ("end", {"status": "completed"})
+    response = await gateway.client.get(f"/jobs/{run_id}/logs/stream", headers=resume_after(received[-1]))
+    assert (response.status_code, response.content) == (204, b"")
     assert gateway.topics.open_count == 0
 
 
-async def test_a_finished_log_is_told_whole_to_whoever_comes_late(gateway: Gateway, stores: Stores) -> None:
+async def test_a_stream_of_a_finished_log_sends_all_lines(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     await Writer(stores.run_logs, RunId(run_id)).write("one", "two")
     await finish(gateway, run_id)
 
-    answer = await gateway.client.get(f"/jobs/{run_id}/logs/stream")
+    response = await gateway.client.get(f"/jobs/{run_id}/logs/stream")
 
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-store", "no")
-    assert answer.text.count("event: logEntry") == 2
-    assert answer.text.endswith('event: end\ndata: {"status":"canceled"}\n\n')
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == ("no-store", "no")
+    assert response.text.count("event: logEntry") == 2
+    assert response.text.endswith('event: end\ndata: {"status":"canceled"}\n\n')
 
 
-async def test_a_token_of_the_log_of_the_run_goes_on_behind_it(gateway: Gateway, stores: Stores) -> None:
+async def test_a_stream_continues_after_a_token_of_the_run_log(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     await Writer(stores.run_logs, RunId(run_id)).write(*numbered(1, 5))
     page = (await gateway.client.get(f"/runs/{run_id}/logs", params={"limit": 2})).json()
     await finish(gateway, run_id)
 
     async with following(gateway.client, run_id, sinceToken=page["next_token"]) as events:
-        assert messages(await all_of(events)) == numbered(3, 5)
+        assert messages(await all_events(events)) == numbered(3, 5)
 
 
-async def test_of_a_log_only_the_tail_or_what_fits_is_told(gateway: Gateway, stores: Stores) -> None:
+async def test_a_stream_may_start_at_the_tail_or_is_truncated(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     writer = Writer(stores.run_logs, RunId(run_id))
     await writer.write("a", task="load", level="ERROR")
     await writer.write("b", "c", task="fit")
     await finish(gateway, run_id)
 
-    async def told(**query: Any) -> list[str]:
+    async def received(**query: Any) -> list[str]:
         async with following(gateway.client, run_id, **query) as events:
-            return messages(await all_of(events))
+            return messages(await all_events(events))
 
-    assert await told(tail=2) == ["b", "c"]
-    assert await told(task="fit") == ["b", "c"]
-    assert await told(level="WARNING") == ["a"]
-    assert await told(task="fit", level="ERROR") == []
+    assert await received(tail=2) == ["b", "c"]
+    assert await received(task="fit") == ["b", "c"]
+    assert await received(level="WARNING") == ["a"]
+    assert await received(task="fit", level="ERROR") == []
 
 
-async def test_a_reader_of_the_tail_that_is_cut_before_its_first_line_misses_none(
-    gateway: Gateway, stores: Stores
-) -> None:
+async def test_a_tail_stream_cut_before_its_first_line_misses_none(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     writer = Writer(stores.run_logs, RunId(run_id))
     await writer.write(*numbered(1, 3))
-    async with gateway.client.stream("GET", f"/jobs/{run_id}/logs/stream", params={"tail": 2}) as answer:
-        place = await anext(line async for line in answer.aiter_lines() if line.startswith("id: "))
+    async with gateway.client.stream("GET", f"/jobs/{run_id}/logs/stream", params={"tail": 2}) as response:
+        place = await anext(line async for line in response.aiter_lines() if line.startswith("id: "))
     await writer.write(*numbered(4, 9))
     await finish(gateway, run_id)
 
     async with following(gateway.client, run_id, headers={"Last-Event-ID": place[4:]}, tail=2) as events:
-        assert messages(await all_of(events)) == numbered(2, 9)
+        assert messages(await all_events(events)) == numbered(2, 9)
 
 
 @pytest.mark.parametrize(
     "query",
     ["tail=0", "tail=x", "level=LOUD", "task=", "sinceToken=x", "tail=1&tail=2", "limit=1", "tail=1&sinceToken=x"],
 )
-async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: str) -> None:
-    answer = await gateway.client.get(f"/jobs/{new_run_id()}/logs/stream?{query}")
+async def test_an_invalid_query_is_rejected(gateway: Gateway, query: str) -> None:
+    response = await gateway.client.get(f"/jobs/{new_run_id()}/logs/stream?{query}")
 
-    assert (answer.status_code, answer.headers["content-type"]) == (422, "application/problem+json")
+    assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
 
 
-async def test_comments_show_life_while_nothing_is_written(config: NatsBackendConfig, tmp_path: Path) -> None:
+async def test_a_silent_stream_sends_comments(config: NatsBackendConfig, tmp_path: Path) -> None:
     async with listening(gateway_settings(config.nats_url, tmp_path, http_watch_heartbeat_sec=0.05)) as gateway:
         run_id = await submit(gateway.client)
-        async with gateway.client.stream("GET", f"/jobs/{run_id}/logs/stream") as answer:
-            shown = (line async for line in answer.aiter_lines() if line == ": alive")
+        async with gateway.client.stream("GET", f"/jobs/{run_id}/logs/stream") as response:
+            shown = (line async for line in response.aiter_lines() if line == ": alive")
             async with asyncio.timeout(PATIENCE_SEC):
                 assert [await anext(shown) for _ in range(3)] == [": alive"] * 3
 
 
-async def test_a_broker_that_is_killed_and_comes_back_costs_a_reader_nothing(
-    broker: Broker, gateway: Gateway, config: NatsBackendConfig
-) -> None:
+async def test_a_stream_survives_a_broker_restart(broker: Broker, gateway: Gateway, config: NatsBackendConfig) -> None:
     run_id = await submit(gateway.client)
     async with open_stores(config, name="writer") as stores:
         await Writer(stores.run_logs, RunId(run_id)).write("before")
     async with following(gateway.client, run_id) as events:
-        told = await some(events, 1)
+        received = await next_events(events, 1)
         broker.kill()
         refused = await gateway.client.get(f"/jobs/{new_run_id()}/logs/stream")
         broker.start()
         await finish(gateway, run_id)
-        told += await all_of(events)
+        received += await all_events(events)
 
     assert (refused.status_code, refused.json()["errId"]) == (503, "ERR-PYOCO-0003")
-    assert messages(told) == ["before"]
-    assert told[-1].name == "end"
+    assert messages(received) == ["before"]
+    assert received[-1].name == "end"

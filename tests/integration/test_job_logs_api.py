@@ -1,4 +1,4 @@
-"""`GET /jobs/{id}/logs` of a real gateway on a real broker: tokens, filters, tags, and ranges of bytes."""
+"""`GET /jobs/{id}/logs` of a real gateway on a real broker: tokens, filters, ETags, and byte ranges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.services.context import Stores
-from support.gateways import seen, serving, submit
+from support.gateways import serving, submit, wait_for_status
 from support.printed import ANSWERED_SEC, finished, written_so_far
 from support.served import served
 from support.workers import Working
@@ -26,10 +26,10 @@ WHOLE = "".join(f"{line}\n" for line in LINES).encode()
 
 
 async def page(client: httpx.AsyncClient, job_id: str, **query: Any) -> dict[str, Any]:
-    answer = await client.get(f"/jobs/{job_id}/logs", params=query)
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    response = await client.get(f"/jobs/{job_id}/logs", params=query)
+    assert response.status_code == 200, response.text
+    body: dict[str, Any] = response.json()
+    return body
 
 
 async def text(client: httpx.AsyncClient, job_id: str, **headers: str) -> httpx.Response:
@@ -41,13 +41,13 @@ def messages(*pages: dict[str, Any]) -> list[str]:
     return [entry["message"] for one in pages for entry in one["entries"]]
 
 
-async def test_an_entry_has_all_that_is_known_of_a_line(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_an_entry_has_all_fields_of_a_line(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await finished(client, worker, "one", "two")
 
-    answer = await client.get(f"/jobs/{job_id}/logs")
+    response = await client.get(f"/jobs/{job_id}/logs")
 
-    assert answer.json()["complete"] is True
-    assert answer.json()["entries"][1] == {
+    assert response.json()["complete"] is True
+    assert response.json()["entries"][1] == {
         "timestamp": "2023-11-14T22:13:20.000Z",
         "message": "two",
         "n": 2,
@@ -56,12 +56,12 @@ async def test_an_entry_has_all_that_is_known_of_a_line(client: httpx.AsyncClien
         "stream": "stdout",
         "attempt": 1,
     }
-    assert answer.headers["cache-control"] == "private, no-cache"
-    assert answer.headers["vary"] == "Accept"
-    assert "accept-ranges" not in answer.headers
+    assert response.headers["cache-control"] == "private, no-cache"
+    assert response.headers["vary"] == "Accept"
+    assert "accept-ranges" not in response.headers
 
 
-async def test_ranges_are_cut_out_of_the_whole_byte_by_byte(
+async def test_ranges_are_the_exact_bytes_of_the_log(
     client: httpx.AsyncClient, worker: Working, stores: Stores
 ) -> None:
     job_id = await finished(client, worker, *LINES)
@@ -88,11 +88,11 @@ async def test_ranges_are_cut_out_of_the_whole_byte_by_byte(
         assert part.headers["etag"] == whole.headers["etag"]
 
 
-async def test_a_range_behind_the_end_is_told_how_long_the_log_is(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_a_range_after_the_end_gets_the_length_of_the_log(client: httpx.AsyncClient, worker: Working) -> None:
     job_id, empty_id = await finished(client, worker, "größer"), await submit(client)
 
-    for job, asked, size in ((job_id, "bytes=9-", 9), (job_id, "bytes=-0", 9), (empty_id, "bytes=0-", 0)):
-        refused = await text(client, job, Range=asked)
+    for job, requests, size in ((job_id, "bytes=9-", 9), (job_id, "bytes=-0", 9), (empty_id, "bytes=0-", 0)):
+        refused = await text(client, job, Range=requests)
 
         assert (refused.status_code, refused.headers["content-range"]) == (416, f"bytes */{size}")
         assert refused.headers["content-type"] == "application/problem+json"
@@ -101,9 +101,7 @@ async def test_a_range_behind_the_end_is_told_how_long_the_log_is(client: httpx.
     assert (nothing.status_code, nothing.content, nothing.headers["content-length"]) == (200, b"", "0")
 
 
-async def test_a_part_is_given_of_what_if_range_names_and_the_whole_of_anything_else(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_range_is_served_only_if_if_range_matches(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     runner.write("one")
@@ -112,11 +110,11 @@ async def test_a_part_is_given_of_what_if_range_names_and_the_whole_of_anything_
     same = await text(client, job_id, Range="bytes=1-", If_Range=before)
     runner.write("two")
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
 
     grown = [
-        await text(client, job_id, Range="bytes=4-", If_Range=said)
-        for said in (before, f"W/{before}", "Wed, 18 Feb 2026 12:00:00 GMT")
+        await text(client, job_id, Range="bytes=4-", If_Range=value)
+        for value in (before, f"W/{before}", "Wed, 18 Feb 2026 12:00:00 GMT")
     ]
     now = (await text(client, job_id)).headers["etag"]
 
@@ -129,10 +127,10 @@ async def test_a_part_is_given_of_what_if_range_names_and_the_whole_of_anything_
     assert (await text(client, job_id, Range="bytes=4-")).content == b"two\n"
 
 
-async def test_whoever_has_it_is_not_told_again(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_an_unchanged_log_is_a_304(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await finished(client, worker, "one", "two", "three")
     path = f"/jobs/{job_id}/logs"
-    asked: list[tuple[str, dict[str, str]]] = [
+    requests: list[tuple[str, dict[str, str]]] = [
         (path, {}),
         (path, TEXT),
         (f"{path}?tail=1", {}),
@@ -142,49 +140,49 @@ async def test_whoever_has_it_is_not_told_again(client: httpx.AsyncClient, worke
         (f"{path}?level=ERROR", {}),
         (f"{path}?task=load", {}),
     ]
-    tags = [(await client.get(where, headers=headers)).headers["etag"] for where, headers in asked]
+    tags = [(await client.get(where, headers=headers)).headers["etag"] for where, headers in requests]
 
     assert len(set(tags)) == len(tags)
     assert all(tag.startswith('"') for tag in tags)
-    for (where, headers), tag in zip(asked, tags, strict=True):
-        for said in (tag, f"W/{tag}", f'"x,y", {tag}', "*"):
-            again = await client.get(where, headers=headers | {"If-None-Match": said})
-            assert (again.status_code, again.headers["etag"], again.content) == (304, tag, b""), (where, said)
+    for (where, headers), tag in zip(requests, tags, strict=True):
+        for value in (tag, f"W/{tag}", f'"x,y", {tag}', "*"):
+            again = await client.get(where, headers=headers | {"If-None-Match": value})
+            assert (again.status_code, again.headers["etag"], again.content) == (304, tag, b""), (where, value)
             assert (again.headers["vary"], again.headers["cache-control"]) == ("Accept", "private, no-cache")
-        for said in ('"x"', tag.strip('"'), f'{tag}, "'):
-            assert (await client.get(where, headers=headers | {"If-None-Match": said})).status_code == 200, said
-    # What is known is not asked for in parts either.
+        for value in ('"x"', tag.strip('"'), f'{tag}, "'):
+            assert (await client.get(where, headers=headers | {"If-None-Match": value})).status_code == 200, value
+    # A matching ETag also takes precedence over a range.
     assert (await text(client, job_id, Range="bytes=99-", If_None_Match=tags[1])).status_code == 304
-    # Two headers are one list.
+    # Two headers form one list.
     twice = [("If-None-Match", '"x"'), ("If-None-Match", tags[0])]
     assert (await client.get(path, headers=twice)).status_code == 304
 
 
-async def test_a_tag_changes_with_every_line_and_with_the_end(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_the_etag_changes_with_every_line_and_the_end(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     path = f"/jobs/{job_id}/logs"
     tags: list[tuple[str, str]] = []
 
-    async def look() -> None:
+    async def record_etags() -> None:
         as_json, as_text = await client.get(path), await text(client, job_id)
         tags.append((as_json.headers["etag"], as_text.headers["etag"]))
 
-    await look()
+    await record_etags()
     runner = await worker.executor.begun()
     for number in range(1, 4):
         runner.write(f"line {number}")
         await written_so_far(client, job_id, number)
-        await look()
+        await record_etags()
     runner.end()
-    await seen(client, job_id, "COMPLETED")
-    await look()
+    await wait_for_status(client, job_id, "COMPLETED")
+    await record_etags()
 
     assert len({as_json for as_json, _ in tags}) == 5
     assert len({as_text for _, as_text in tags}) == 4
     assert tags[-1][1] == tags[-2][1]  # the end adds no byte
 
 
-async def test_tokens_tags_and_ranges_are_good_at_every_gateway_while_the_log_grows(
+async def test_tokens_etags_and_ranges_are_valid_at_every_gateway_for_a_growing_log(
     config: NatsBackendConfig, client: httpx.AsyncClient, worker: Working
 ) -> None:
     job_id = await submit(client)
@@ -195,12 +193,12 @@ async def test_tokens_tags_and_ranges_are_good_at_every_gateway_while_the_log_gr
     got = (await text(client, job_id)).content
     runner.write("four")
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
     tag, query_tag = [
         (await client.get(f"/jobs/{job_id}/logs", headers=headers)).headers["etag"] for headers in (TEXT, {})
     ]
 
-    for _ in range(2):  # beside the first one, and started again
+    for _ in range(2):  # at a second gateway, and restarted
         async with serving(config) as another:
             assert messages(await page(another, job_id, sinceToken=token)) == ["three", "four"]
             assert got + (await text(another, job_id, Range=f"bytes={len(got)}-")).content == b"one\ntwo\nthree\nfour\n"
@@ -209,14 +207,14 @@ async def test_tokens_tags_and_ranges_are_good_at_every_gateway_while_the_log_gr
             assert known.status_code == 304
 
 
-async def test_lines_are_chosen_by_task_and_level(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_lines_are_filtered_by_task_and_level(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     for level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"):
         runner.write(f"load {level}", task="load", level=level)
         runner.write(f"save {level}", task="save", level=level)
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
 
     severe = await page(client, job_id, level="ERROR")
     saved = await page(client, job_id, task="save", level="WARNING")
@@ -236,7 +234,7 @@ async def test_lines_are_chosen_by_task_and_level(client: httpx.AsyncClient, wor
     assert "accept-ranges" not in as_text.headers
 
 
-async def test_whoever_waits_for_a_level_is_not_woken_by_others(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_a_wait_for_a_level_ignores_other_levels(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     async with asyncio.timeout(ANSWERED_SEC):
@@ -253,9 +251,7 @@ async def test_whoever_waits_for_a_level_is_not_woken_by_others(client: httpx.As
     assert (messages(ended), ended["complete"]) == ([], True)
 
 
-async def test_a_reader_that_waits_with_a_tag_is_told_when_there_is_news(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_wait_with_an_etag_ends_with_a_new_line(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     path = f"/jobs/{job_id}/logs"
@@ -265,16 +261,16 @@ async def test_a_reader_that_waits_with_a_tag_is_told_when_there_is_news(
     async with asyncio.timeout(ANSWERED_SEC):
         waiting = asyncio.create_task(client.get(f"{path}?waitSec=30&tail=1", headers={"If-None-Match": tag}))
         runner.write("one", "two")
-        told = await waiting
-        again = await client.get(f"{path}?tail=1", headers={"If-None-Match": told.headers["etag"]})
+        body = await waiting
+        again = await client.get(f"{path}?tail=1", headers={"If-None-Match": body.headers["etag"]})
     runner.end()
 
     assert in_vain.status_code == 304
-    assert messages(told.json()) == ["two"]
+    assert messages(body.json()) == ["two"]
     assert again.status_code == 304
 
 
-async def test_the_tail_goes_on_behind_itself(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_a_tail_continues_with_its_token(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await submit(client)
     runner = await worker.executor.begun()
     runner.write(*LINES[:500])
@@ -282,7 +278,7 @@ async def test_the_tail_goes_on_behind_itself(client: httpx.AsyncClient, worker:
     last = await page(client, job_id, tail=400)
     runner.write(*LINES[500:])
     runner.end()
-    await seen(client, job_id, "COMPLETED")
+    await wait_for_status(client, job_id, "COMPLETED")
 
     assert (messages(last), last["complete"]) == (LINES[100:500], False)
     assert messages(await page(client, job_id, sinceToken=last["nextToken"])) == LINES[500:]
@@ -307,19 +303,17 @@ async def test_the_tail_goes_on_behind_itself(client: httpx.AsyncClient, worker:
         "%F0%9F%98%80=%00",
     ],
 )
-async def test_a_query_that_cannot_be_answered_is_refused(client: httpx.AsyncClient, query: str) -> None:
+async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: str) -> None:
     job_id = await submit(client)
 
     for headers in ({}, TEXT):
-        answer = await client.get(f"/jobs/{job_id}/logs?{query}", headers=headers)
+        response = await client.get(f"/jobs/{job_id}/logs?{query}", headers=headers)
 
-        assert (answer.status_code, answer.json()["errId"]) == (422, "ERR-PYOCO-0043")
-        assert answer.headers["content-type"] == "application/problem+json"
+        assert (response.status_code, response.json()["errId"]) == (422, "ERR-PYOCO-0043")
+        assert response.headers["content-type"] == "application/problem+json"
 
 
-async def test_a_range_beside_a_query_is_refused_because_it_counts_the_whole(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_range_together_with_a_query_is_rejected(client: httpx.AsyncClient, worker: Working) -> None:
     job_id = await finished(client, worker, "one", "two")
     path = f"/jobs/{job_id}/logs?tail=1"
 
@@ -333,7 +327,7 @@ async def test_a_range_beside_a_query_is_refused_because_it_counts_the_whole(
     assert (of_json.status_code, messages(of_json.json())) == (200, ["two"])
 
 
-async def test_a_token_of_another_job_and_a_tail_behind_a_token_are_refused(client: httpx.AsyncClient) -> None:
+async def test_a_token_of_another_job_or_with_a_tail_is_rejected(client: httpx.AsyncClient) -> None:
     job_id, other_id = await submit(client), await submit(client)
     token = (await page(client, job_id))["nextToken"]
 
@@ -342,14 +336,14 @@ async def test_a_token_of_another_job_and_a_tail_behind_a_token_are_refused(clie
 
 
 @pytest.mark.parametrize("job_id", ["0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11", "nonsense"])
-async def test_a_job_that_is_not_there_is_a_404(client: httpx.AsyncClient, job_id: str) -> None:
+async def test_a_missing_job_is_a_404(client: httpx.AsyncClient, job_id: str) -> None:
     for headers in ({}, TEXT, TEXT | {"Range": "bytes=0-"}, {"If-None-Match": "*"}):
-        answer = await client.get(f"/jobs/{job_id}/logs", headers=headers)
+        response = await client.get(f"/jobs/{job_id}/logs", headers=headers)
 
-        assert (answer.status_code, answer.json()["errId"]) == (404, "ERR-PYOCO-0005")
+        assert (response.status_code, response.json()["errId"]) == (404, "ERR-PYOCO-0005")
 
 
-async def test_head_says_what_get_would_and_knows_no_ranges(
+async def test_head_has_the_headers_of_get_and_ignores_ranges(
     config: NatsBackendConfig, client: httpx.AsyncClient, worker: Working
 ) -> None:
     job_id = await finished(client, worker, *LINES)
@@ -360,10 +354,10 @@ async def test_head_says_what_get_would_and_knows_no_ranges(
         async with httpx.AsyncClient(base_url=address) as outside:
             for where, headers in ((path, TEXT), (path, {}), (f"{path}?tail=5", TEXT)):
                 shown = await outside.get(where, headers=headers)
-                told = await outside.head(where, headers=headers | {"Range": "bytes=0-1"})
+                body = await outside.head(where, headers=headers | {"Range": "bytes=0-1"})
 
-                assert (told.status_code, told.content) == (200, b"")
-                assert [told.headers.get(name) for name in compared] == [shown.headers.get(name) for name in compared]
+                assert (body.status_code, body.content) == (200, b"")
+                assert [body.headers.get(name) for name in compared] == [shown.headers.get(name) for name in compared]
                 known = await outside.head(where, headers=headers | {"If-None-Match": shown.headers["etag"]})
                 assert known.status_code == 304
             assert shown.content.count(b"\n") == 5

@@ -1,4 +1,4 @@
-"""`/jobs/{id}/ws` of real gateways on a real broker: status and log down, commands up, and hostile peers."""
+"""`/jobs/{id}/ws` of real gateways on a real broker: status and log frames, commands, and hostile clients."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from pyoco_server.http_api.api.jobs import websocket_session
 from pyoco_server.http_api.protocol import connection_limits
 from pyoco_server.services.context import Stores
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.gateways import gateway_settings, submit
 from support.samples import new_run_id
-from support.sockets import heard, joined, messages, say, to_the_close
+from support.sockets import joined, messages, next_frame, send, to_the_close
 from support.streams import PATIENCE_SEC, Gateway, listening
 from support.workers import at_work
 from support.written import Writer, numbered
@@ -33,9 +33,9 @@ from support.written import Writer, numbered
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 
-async def until_nobody_watches(gateway: Gateway) -> None:
+async def wait_until_no_watchers(gateway: Gateway) -> None:
     async with asyncio.timeout(PATIENCE_SEC):
-        while gateway.topics.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+        while gateway.topics.open_count:  # noqa: ASYNC110 - a disconnect sets no event
             await asyncio.sleep(0.01)
 
 
@@ -56,18 +56,18 @@ def fragments(count: int) -> bytes:
     return masked(0x1, b"", fin=False) + masked(0x0, b"", fin=False) * count
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
+# --- frames of the gateway --------------------------------------------------------------------------------------------
 
 
-async def test_a_job_is_told_with_its_log_while_it_runs_and_then_its_end(
+async def test_a_socket_sends_status_and_log_until_the_end(
     gateway: Gateway, config: NatsBackendConfig, stores: Stores
 ) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        first = await heard(socket, "status")
+        first = await next_frame(socket, "status")
         async with at_work(stores, config) as worker:
             runner = await worker.executor.begun()
-            running = await heard(socket, "status")
+            running = await next_frame(socket, "status")
             runner.write(*numbered(1, 100))
             runner.end()
             frames, code = await to_the_close(socket)
@@ -79,13 +79,13 @@ async def test_a_job_is_told_with_its_log_while_it_runs_and_then_its_end(
     assert messages(frames) == numbered(1, 100)
     assert frames[-1] == {"type": "end", "status": "completed"}
     assert code == 1000
-    await until_nobody_watches(gateway)
+    await wait_until_no_watchers(gateway)
 
 
-async def test_a_status_frame_has_the_job_as_it_is_shown_elsewhere(gateway: Gateway) -> None:
+async def test_a_status_frame_equals_the_job(gateway: Gateway) -> None:
     run_id = await submit(gateway.client, params={"secret": 1}, tags=["b", "a"])
     async with joined(gateway, run_id) as socket:
-        job = (await heard(socket, "status"))["job"]
+        job = (await next_frame(socket, "status"))["job"]
 
     assert {name: type(value) for name, value in job.items()} == {
         "id": str,
@@ -101,7 +101,7 @@ async def test_a_status_frame_has_the_job_as_it_is_shown_elsewhere(gateway: Gate
     assert (job["flow"], job["tags"]) == ("hello", ["b", "a"])
 
 
-async def test_the_log_may_be_left_out_or_begin_at_its_tail(gateway: Gateway, stores: Stores) -> None:
+async def test_the_log_may_be_omitted_or_start_at_its_tail(gateway: Gateway, stores: Stores) -> None:
     run_id = await submit(gateway.client)
     await Writer(stores.run_logs, RunId(run_id)).write(*numbered(1, 9))
     await gateway.client.post(f"/runs/{run_id}/cancel")
@@ -115,16 +115,16 @@ async def test_the_log_may_be_left_out_or_begin_at_its_tail(gateway: Gateway, st
     assert messages(tail) == ["8", "9"]
 
 
-# --- what is said -----------------------------------------------------------------------------------------------------
+# --- frames of the client ---------------------------------------------------------------------------------------------
 
 
-async def test_a_ping_is_answered_and_a_cancel_cancels(gateway: Gateway) -> None:
+async def test_a_ping_gets_a_pong_and_a_cancel_cancels(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        await say(socket, type="ping")
-        assert await heard(socket, "pong") == {"type": "pong"}
+        await send(socket, type="ping")
+        assert await next_frame(socket, "pong") == {"type": "pong"}
 
-        await say(socket, type="cancel", reason="not needed")
+        await send(socket, type="cancel", reason="not needed")
         frames, code = await to_the_close(socket)
 
     assert (frames[-1], code) == ({"type": "end", "status": "canceled"}, 1000)
@@ -133,7 +133,7 @@ async def test_a_ping_is_answered_and_a_cancel_cancels(gateway: Gateway) -> None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "payload",
     [
         "",
         "hello",
@@ -150,20 +150,20 @@ async def test_a_ping_is_answered_and_a_cancel_cancels(gateway: Gateway) -> None
         b'{"type":"ping"}',
     ],
 )
-async def test_a_frame_that_makes_no_sense_is_answered_and_changes_nothing(gateway: Gateway, said: str | bytes) -> None:
+async def test_an_invalid_frame_gets_an_error_without_effect(gateway: Gateway, payload: str | bytes) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        await socket.send(said)
+        await socket.send(payload)
 
-        error = await heard(socket, "error")
-        await say(socket, type="ping")
-        await heard(socket, "pong")
+        error = await next_frame(socket, "error")
+        await send(socket, type="ping")
+        await next_frame(socket, "pong")
 
     assert set(error) == {"type", "code", "detail", "hint"}
     assert (await gateway.client.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
 
 
-async def test_whoever_makes_many_mistakes_is_put_out(gateway: Gateway) -> None:
+async def test_many_invalid_frames_close_the_socket(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
         for _ in range(websocket_session.MOST_MISTAKES + 1):
@@ -175,34 +175,34 @@ async def test_whoever_makes_many_mistakes_is_put_out(gateway: Gateway) -> None:
     assert code == 1008
 
 
-async def test_whoever_says_more_than_anybody_needs_is_put_out(gateway: Gateway) -> None:
+async def test_too_many_frames_close_the_socket(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
         for _ in range(websocket_session.MOST_FRAMES):
-            await say(socket, type="ping")
-            await heard(socket, "pong")
-        await say(socket, type="ping")
+            await send(socket, type="ping")
+            await next_frame(socket, "pong")
+        await send(socket, type="ping")
 
         assert (await to_the_close(socket))[1] == 1008
-    await until_nobody_watches(gateway)
+    await wait_until_no_watchers(gateway)
 
 
 @pytest.mark.parametrize(("size", "code"), [(64 * 1024 + 1, 1009), (5_000_000, 1009)])
-async def test_a_frame_that_is_too_large_is_not_read(gateway: Gateway, size: int, code: int) -> None:
+async def test_a_frame_above_the_limit_is_not_read(gateway: Gateway, size: int, code: int) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        with suppress(ConnectionClosed):  # it may hear of that while it still sends
+        with suppress(ConnectionClosed):  # the close may arrive while it still sends
             await socket.send("x" * size)
 
         assert (await to_the_close(socket))[1] == code
-    await until_nobody_watches(gateway)
+    await wait_until_no_watchers(gateway)
 
 
-# --- who may ----------------------------------------------------------------------------------------------------------
+# --- access -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
-async def test_a_job_that_is_not_there_is_a_close_that_a_page_can_see(gateway: Gateway, run_id: str) -> None:
+async def test_a_missing_job_closes_the_accepted_socket(gateway: Gateway, run_id: str) -> None:
     async with joined(gateway, run_id) as socket:
         frames, code = await to_the_close(socket)
 
@@ -211,7 +211,7 @@ async def test_a_job_that_is_not_there_is_a_close_that_a_page_can_see(gateway: G
 
 
 @pytest.mark.parametrize("query", [{"tail": 0}, {"sinceToken": "x"}, {"logs": "some"}, {"limit": 3}])
-async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: dict[str, Any]) -> None:
+async def test_an_invalid_query_is_rejected(gateway: Gateway, query: dict[str, Any]) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id, **query) as socket:
         frames, code = await to_the_close(socket)
@@ -220,7 +220,7 @@ async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: dict[s
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1"])
-async def test_a_page_of_another_site_does_not_get_in(gateway: Gateway, origin: str) -> None:
+async def test_a_cross_site_page_is_rejected(gateway: Gateway, origin: str) -> None:
     run_id = await submit(gateway.client)
 
     with pytest.raises(InvalidStatus) as refused:
@@ -230,13 +230,13 @@ async def test_a_page_of_another_site_does_not_get_in(gateway: Gateway, origin: 
     assert refused.value.response.status_code == 403
 
 
-async def test_a_page_of_ours_gets_in(gateway: Gateway) -> None:
+async def test_a_same_site_page_is_accepted(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id, origin=f"http://127.0.0.1:{gateway.port}") as socket:
-        assert (await heard(socket, "status"))["job"]["id"] == run_id
+        assert (await next_frame(socket, "status"))["job"]["id"] == run_id
 
 
-async def test_nothing_but_a_jobs_socket_is_a_socket(gateway: Gateway) -> None:
+async def test_no_other_path_accepts_a_socket(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     for path in (f"../runs/{run_id}", f"{run_id}/ws/more"):
         with pytest.raises(InvalidStatus):
@@ -244,13 +244,13 @@ async def test_nothing_but_a_jobs_socket_is_a_socket(gateway: Gateway) -> None:
                 pass
 
 
-async def test_access_is_asked_for_as_elsewhere(broker: Broker, tmp_path: Path) -> None:
+async def test_a_socket_requires_credentials(broker: Broker, tmp_path: Path) -> None:
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     key, others = await hand_out(config), await hand_out(config, "team-b")
     reader = await hand_out(config, "team-a", Scope.RUNS_READ)
     writer = await hand_out(config, "team-a", Scope.RUNS_WRITE)
     async with listening(config) as gateway:
-        gateway.client.headers.update(showing(key))
+        gateway.client.headers.update(api_key_headers(key))
         run_id = await submit(gateway.client)
 
         async def code(headers: dict[str, str], **query: Any) -> int:
@@ -258,81 +258,79 @@ async def test_access_is_asked_for_as_elsewhere(broker: Broker, tmp_path: Path) 
                 return (await to_the_close(socket))[1]
 
         assert await code({}) == 4401
-        assert await code(showing("pyoco_nonsense")) == 4401
-        assert await code(showing(writer)) == 4403
-        assert await code(showing(others)) == 4404
-        async with joined(gateway, run_id, headers=showing(reader)) as socket:
-            await say(socket, type="cancel")
-            error = await heard(socket, "error")
-        async with joined(gateway, run_id, headers=showing(key)) as socket:
-            await say(socket, type="cancel")
+        assert await code(api_key_headers("pyoco_nonsense")) == 4401
+        assert await code(api_key_headers(writer)) == 4403
+        assert await code(api_key_headers(others)) == 4404
+        async with joined(gateway, run_id, headers=api_key_headers(reader)) as socket:
+            await send(socket, type="cancel")
+            error = await next_frame(socket, "error")
+        async with joined(gateway, run_id, headers=api_key_headers(key)) as socket:
+            await send(socket, type="cancel")
             frames, _ = await to_the_close(socket)
 
     assert error["code"] == "FORBIDDEN"
     assert frames[-1]["status"] == "canceled"
 
 
-async def test_whose_key_is_revoked_is_put_out_while_others_stay(broker: Broker, tmp_path: Path) -> None:
+async def test_only_the_socket_of_a_revoked_key_is_closed(broker: Broker, tmp_path: Path) -> None:
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     key, kept = await hand_out(config), await hand_out(config)
     async with listening(config) as gateway, open_api_keys(config) as keys:
-        gateway.client.headers.update(showing(kept))
+        gateway.client.headers.update(api_key_headers(kept))
         run_id = await submit(gateway.client)
-        leaving = joined(gateway, run_id, headers=showing(key))
-        async with leaving as socket, joined(gateway, run_id, headers=showing(kept)) as other:
-            await heard(socket, "status")
+        leaving = joined(gateway, run_id, headers=api_key_headers(key))
+        async with leaving as socket, joined(gateway, run_id, headers=api_key_headers(kept)) as other:
+            await next_frame(socket, "status")
             revoked = key_id_in(key)
             assert revoked is not None
 
             await keys.revoke(revoked)
 
             assert (await to_the_close(socket))[1] == 4401
-            await say(other, type="ping")
-            await heard(other, "pong")
+            await send(other, type="ping")
+            await next_frame(other, "pong")
 
 
-# --- limits, and the end of a gateway ---------------------------------------------------------------------------------
+# --- limits and shutdown ----------------------------------------------------------------------------------------------
 
 
-async def test_more_streams_than_the_limit_are_asked_to_come_later(broker: Broker, tmp_path: Path) -> None:
+async def test_sockets_above_the_limit_are_closed_for_a_later_retry(broker: Broker, tmp_path: Path) -> None:
     async with listening(gateway_settings(broker.url, tmp_path, http_max_watchers=1)) as gateway:
         run_id = await submit(gateway.client)
         async with joined(gateway, run_id) as first, joined(gateway, run_id) as second:
-            await heard(first, "status")
+            await next_frame(first, "status")
 
             frames, code = await to_the_close(second)
 
     assert ([frame["code"] for frame in frames], code) == (["TOO_MANY_WATCHERS"], 1013)
 
 
-async def test_while_the_broker_is_away_one_is_asked_to_come_later_and_who_is_in_stays(
-    broker: Broker, gateway: Gateway
-) -> None:
+async def test_during_an_outage_new_sockets_are_closed_and_open_ones_kept(broker: Broker, gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        await heard(socket, "status")
+        await next_frame(socket, "status")
         broker.kill()
         async with joined(gateway, str(new_run_id())) as late:
             assert (await to_the_close(late))[1] == 1013
-        await say(socket, type="cancel")
-        assert (await heard(socket, "error"))["code"] == "UNAVAILABLE"
+        await send(socket, type="cancel")
+        assert (await next_frame(socket, "error"))["code"] == "UNAVAILABLE"
         broker.start()
         await gateway.client.post(f"/runs/{run_id}/cancel")
 
         assert (await to_the_close(socket))[0][-1] == {"type": "end", "status": "canceled"}
 
 
-async def test_a_gateway_that_stops_says_so(gateway: Gateway) -> None:
+async def test_a_stopping_gateway_closes_its_sockets(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:
-        await heard(socket, "status")
+        await next_frame(socket, "status")
 
-        gateway.let_go()
+        gateway.disconnect_all()
 
         assert (await to_the_close(socket))[1] == 1012
 
 
-async def test_a_reader_that_takes_nothing_is_put_out_and_the_others_go_on(
+async def test_a_client_that_does_not_read_is_closed_and_others_continue(
     config: NatsBackendConfig, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.http_api.protocol.websocket.STALLED_SEC", 0.3)
@@ -345,12 +343,12 @@ async def test_a_reader_that_takes_nothing_is_put_out_and_the_others_go_on(
             slow.setblocking(False)
             await _shake_hands(slow, gateway.port, run_id)
             async with joined(gateway, run_id) as quick, asyncio.timeout(PATIENCE_SEC):
-                await heard(quick, "status")
+                await next_frame(quick, "status")
                 while gateway.topics.open_count == 2:
                     await writer.write(*["x" * 1000] * 50)
-                    await heard(quick, "log")
-                await say(quick, type="ping")
-                await heard(quick, "pong")
+                    await next_frame(quick, "log")
+                await send(quick, type="ping")
+                await next_frame(quick, "pong")
                 taken = bytearray()
                 while piece := await asyncio.get_running_loop().sock_recv(slow, 1 << 16):
                     taken += piece
@@ -358,7 +356,7 @@ async def test_a_reader_that_takes_nothing_is_put_out_and_the_others_go_on(
     assert (1008).to_bytes(2) + b"too slow" in taken
 
 
-async def test_a_reader_that_takes_not_even_its_close_is_dropped(
+async def test_a_client_that_does_not_read_its_close_frame_is_dropped(
     config: NatsBackendConfig, stores: Stores, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.http_api.protocol.websocket.STALLED_SEC", 0.1)
@@ -373,14 +371,16 @@ async def test_a_reader_that_takes_not_even_its_close_is_dropped(
             async with asyncio.timeout(PATIENCE_SEC):
                 while gateway.topics.open_count:
                     await writer.write(*["x" * 1000] * 50)
-                while gateway.sockets:  # noqa: ASYNC110 - nobody tells when a connection has gone
+                while gateway.sockets:  # noqa: ASYNC110 - a disconnect sets no event
                     await asyncio.sleep(0.01)
 
 
-async def test_a_log_that_cannot_be_read_is_told_as_our_fault(gateway: Gateway, config: NatsBackendConfig) -> None:
+async def test_an_unreadable_log_closes_the_socket_as_an_internal_error(
+    gateway: Gateway, config: NatsBackendConfig
+) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket, await Connection.open(config, name="test") as connection:
-        await heard(socket, "status")
+        await next_frame(socket, "status")
 
         await connection.request(f"{config.logs_subject_prefix}.{run_id}", b"no chunk")
 
@@ -400,7 +400,7 @@ async def test_a_flood_of_frames_is_bounded(gateway: Gateway, flood: bytes) -> N
                 await loop.sock_sendall(hostile, flood)
 
         assert (await gateway.client.get("/health")).status_code == 200
-        await until_nobody_watches(gateway)
+        await wait_until_no_watchers(gateway)
 
 
 async def _shake_hands(slow: sockets.socket, port: int, run_id: str) -> None:
@@ -414,7 +414,7 @@ async def _shake_hands(slow: sockets.socket, port: int, run_id: str) -> None:
     assert (await loop.sock_recv(slow, 12)).startswith(b"HTTP/1.1 101")
 
 
-async def test_whoever_floods_leaves_no_failure_in_the_log(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_flooding_client_leaves_no_error_in_the_log(gateway: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     run_id = await submit(gateway.client)
     for _ in range(5):
         async with joined(gateway, run_id) as socket:

@@ -1,4 +1,4 @@
-"""The tags of jobs, on a real nats-server: idempotent, also after the end, as events, and never lost to each other."""
+"""Tags of jobs on a real nats-server: idempotent, also after the end, stored as events, safe when concurrent."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.executions import MISSING
 from support.gateways import gateway_settings, serving
-from support.hand import Hand
 from support.jobs import by_hand, do, events, job, refused, submit_job
+from support.run_driver import RunDriver
 
-# Whatever can be shown on one line, and be taken off again.
+# Any text that fits on one line.
 LABELS = [
     "urgent",
     "a/b",
@@ -49,29 +49,29 @@ async def remove(client: httpx.AsyncClient, job_id: str, tag: str) -> httpx.Resp
 
 
 async def tags(client: httpx.AsyncClient, job_id: str) -> list[str]:
-    answer = await client.get(f"/jobs/{job_id}/tags")
-    assert answer.status_code == 200, answer.text
-    told: list[str] = answer.json()
-    return told
+    response = await client.get(f"/jobs/{job_id}/tags")
+    assert response.status_code == 200, response.text
+    body: list[str] = response.json()
+    return body
 
 
-async def test_tags_are_added_and_read_as_the_contract_shows_it(client: httpx.AsyncClient) -> None:
+async def test_tags_are_added_and_read_as_in_the_contract(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client, "urgent", "data")
 
-    answer = await add(client, job_id, "analysis")
+    response = await add(client, job_id, "analysis")
 
-    assert (answer.status_code, answer.json()) == (200, ["urgent", "data", "analysis"])
+    assert (response.status_code, response.json()) == (200, ["urgent", "data", "analysis"])
     assert await tags(client, job_id) == (await job(client, job_id))["tags"] == ["urgent", "data", "analysis"]
 
 
-async def test_adding_and_taking_off_twice_is_doing_it_once(client: httpx.AsyncClient) -> None:
+async def test_adding_and_removing_tags_is_idempotent(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client, "urgent")
 
     added = [(await add(client, job_id, "x")).json() for _ in range(2)]
     removed = [await remove(client, job_id, "urgent") for _ in range(2)]
 
     assert added == [["urgent", "x"]] * 2
-    assert [(answer.status_code, answer.content) for answer in removed] == [(204, b"")] * 2
+    assert [(response.status_code, response.content) for response in removed] == [(204, b"")] * 2
     assert await tags(client, job_id) == ["x"]
     assert [event["type"] for event in await events(client, job_id)] == [
         "EXECUTION_CREATED",
@@ -80,7 +80,7 @@ async def test_adding_and_taking_off_twice_is_doing_it_once(client: httpx.AsyncC
     ]
 
 
-async def test_a_tag_is_an_event_with_who_did_it_and_by_which_key(client: httpx.AsyncClient) -> None:
+async def test_a_tag_event_has_its_actor_and_key_id(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
 
     first, again = [await add(client, job_id, "x", **{"Idempotency-Key": "k-1"}) for _ in range(2)]
@@ -92,13 +92,11 @@ async def test_a_tag_is_an_event_with_who_did_it_and_by_which_key(client: httpx.
     assert (again.json(), again.headers["idempotency-replayed"]) == (["x"], "true")
 
 
-async def test_a_finished_and_an_archived_job_can_be_tagged_too(
-    client: httpx.AsyncClient, config: NatsBackendConfig
-) -> None:
+async def test_finished_and_archived_jobs_can_be_tagged(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     job_id = await submit_job(client, "raw")
     async with open_stores(config, name="worker") as stores:
-        await Hand(stores).start(job_id)
-        await Hand(stores).complete(job_id)
+        await RunDriver(stores).start(job_id)
+        await RunDriver(stores).complete(job_id)
 
     assert (await add(client, job_id, "seen")).json() == ["raw", "seen"]
     await client.delete(f"/jobs/{job_id}")
@@ -108,7 +106,7 @@ async def test_a_finished_and_an_archived_job_can_be_tagged_too(
 
 
 @pytest.mark.parametrize("label", LABELS, ids=ascii)
-async def test_whatever_can_be_put_on_can_be_taken_off(client: httpx.AsyncClient, label: str) -> None:
+async def test_every_tag_that_can_be_added_can_be_removed(client: httpx.AsyncClient, label: str) -> None:
     job_id = await submit_job(client, "first")
 
     assert (await add(client, job_id, label)).json() == ["first", label]
@@ -117,13 +115,13 @@ async def test_whatever_can_be_put_on_can_be_taken_off(client: httpx.AsyncClient
 
 
 @pytest.mark.parametrize("label", ["", "x" * 129, "a\0b", "\u202e", "tab\t", ".", ".."], ids=ascii)
-async def test_what_is_no_tag_is_not_put_on_and_is_off_already(client: httpx.AsyncClient, label: str) -> None:
+async def test_adding_an_invalid_tag_fails_and_removing_it_succeeds(client: httpx.AsyncClient, label: str) -> None:
     job_id = await submit_job(client)
 
-    answer = await add(client, job_id, label)
+    response = await add(client, job_id, label)
 
-    assert refused(answer) == (422, "ERR-PYOCO-0002")
-    if label not in (".", ".."):  # with those the client asks for another place
+    assert refused(response) == (422, "ERR-PYOCO-0002")
+    if label not in (".", ".."):  # the client normalizes these to another path
         assert (await remove(client, job_id, label)).status_code == 204
     assert [event["type"] for event in await events(client, job_id)] == ["EXECUTION_CREATED"]
 
@@ -131,7 +129,7 @@ async def test_what_is_no_tag_is_not_put_on_and_is_off_already(client: httpx.Asy
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b'"x"', b"{}", b'{"tag": 1}', b'{"tag": "x", "tags": []}', b'{"tag": null}']
 )
-async def test_what_is_not_the_body_of_a_tag_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
+async def test_an_invalid_body_is_rejected(client: httpx.AsyncClient, body: bytes) -> None:
     job_id = await submit_job(client)
 
     assert refused(await client.post(f"/jobs/{job_id}/tags", content=body)) == (422, "ERR-PYOCO-0002")
@@ -141,42 +139,42 @@ async def test_a_job_has_at_most_64_tags(client: httpx.AsyncClient) -> None:
     labels = [f"tag {number}" for number in range(64)]
     job_id = await submit_job(client, *labels)
 
-    answer = await add(client, job_id, "one more")
+    response = await add(client, job_id, "one more")
 
-    assert refused(answer) == (409, "ERR-PYOCO-0030")
-    assert answer.json()["guard"] == "TOO_MANY_TAGS"
+    assert refused(response) == (409, "ERR-PYOCO-0030")
+    assert response.json()["guard"] == "TOO_MANY_TAGS"
     assert (await add(client, job_id, labels[0])).json() == labels
 
 
 @pytest.mark.parametrize("job_id", [MISSING, "1234"])
-async def test_what_is_not_there_has_no_tags(client: httpx.AsyncClient, job_id: str) -> None:
-    for answer in (
+async def test_a_missing_job_has_no_tags(client: httpx.AsyncClient, job_id: str) -> None:
+    for response in (
         await client.get(f"/jobs/{job_id}/tags"),
         await add(client, job_id, "x"),
         await remove(client, job_id, "x"),
     ):
-        assert refused(answer) == (404, "ERR-PYOCO-0005")
+        assert refused(response) == (404, "ERR-PYOCO-0005")
 
 
-async def test_two_gateways_that_add_tags_at_once_lose_none(
+async def test_concurrent_additions_at_two_gateways_lose_no_tag(
     client: httpx.AsyncClient, shared_broker: Broker, tmp_path: Path
 ) -> None:
     job_id = await submit_job(client)
     labels = [f"tag {number}" for number in range(20)]
 
     async with serving(gateway_settings(shared_broker.url, tmp_path / "other")) as other:
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(add(gateway, job_id, label) for gateway, label in zip((client, other) * 10, labels, strict=True))
         )
         seen = [await tags(gateway, job_id) for gateway in (client, other)]
 
-    assert {answer.status_code for answer in answers} == {200}
+    assert {response.status_code for response in responses} == {200}
     assert sorted(seen[0]) == sorted(labels)
     assert seen[0] == seen[1]
-    assert max((answer.json() for answer in answers), key=len) == seen[0]
+    assert max((response.json() for response in responses), key=len) == seen[0]
 
 
-async def test_neither_tags_nor_what_is_said_of_nodes_meanwhile_is_lost(client: httpx.AsyncClient) -> None:
+async def test_concurrent_tags_and_node_reports_are_all_stored(client: httpx.AsyncClient) -> None:
     execution_id = await by_hand(client, "start")
     await do(client, execution_id, "nodes/build/start")
     labels = [f"tag {number}" for number in range(8)]

@@ -1,4 +1,4 @@
-"""`/jobs` and `/tags` where not everybody is let in: credentials, scopes, and other tenants."""
+"""Access control of `/jobs` and `/tags`: credentials, scopes, and tenants."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.http_api import create_app
 from support.broker import Broker
-from support.callers import KEY, hand_out, showing
+from support.callers import KEY, api_key_headers, hand_out
 from support.executions import MISSING, new_key
 from support.gateways import gateway_settings
 from support.jobs import ANALYSIS, refused
 from support.served import served
 
-# Everything that can be asked, the body for it, and the scope that it takes.
-ASKED: list[tuple[str, str, Any, Scope]] = [
+# Every request with its body and the required scope.
+REQUESTS: list[tuple[str, str, Any, Scope]] = [
     ("POST", "/jobs", ANALYSIS, Scope.RUNS_WRITE),
     ("GET", "/jobs", None, Scope.RUNS_READ),
     ("GET", "/jobs/{id}", None, Scope.RUNS_READ),
@@ -35,19 +35,19 @@ ASKED: list[tuple[str, str, Any, Scope]] = [
     ("DELETE", "/jobs/{id}/tags/{tag:path}", None, Scope.RUNS_WRITE),
     ("GET", "/tags", None, Scope.RUNS_READ),
 ]
-ABOUT_ONE = [(method, path, body) for method, path, body, _ in ASKED if "{id}" in path]
+ABOUT_ONE = [(method, path, body) for method, path, body, _ in REQUESTS if "{id}" in path]
 NOT_THERE = (404, "ERR-PYOCO-0005")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
-    """A gateway that lets in whoever has a key, and the settings by which keys are made."""
+class Access:
+    """A gateway that requires keys, and the settings to create them."""
 
     address: str
     config: NatsBackendConfig
 
     def key(self, tenant: str, *scopes: Scope) -> dict[str, str]:
-        return showing(asyncio.run(hand_out(self.config, tenant, *scopes)))
+        return api_key_headers(asyncio.run(hand_out(self.config, tenant, *scopes)))
 
     def client(self, tenant: str, *scopes: Scope) -> httpx.Client:
         headers = self.key(tenant, *scopes) if tenant else {}
@@ -55,13 +55,13 @@ class House:
 
 
 @pytest.fixture(scope="module")
-def house(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def access(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Access]:
     config = gateway_settings(shared_broker.url, tmp_path_factory.mktemp("guarded"), http_auth_mode="api_key")
     with pytest.MonkeyPatch.context() as patch:
-        # Its lists wait for what it wrote itself: a busy machine is not a broken one.
+        # Its lists wait long for its own writes, because the machine may be busy.
         patch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 10.0)
         with served(config) as address:
-            yield House(address=address, config=config)
+            yield Access(address=address, config=config)
 
 
 def everything_but(*scopes: Scope) -> frozenset[Scope]:
@@ -69,14 +69,14 @@ def everything_but(*scopes: Scope) -> frozenset[Scope]:
 
 
 @pytest.fixture(scope="module")
-def owner(house: House) -> Iterator[httpx.Client]:
-    with house.client("team-a", *everything_but()) as client:
+def owner(access: Access) -> Iterator[httpx.Client]:
+    with access.client("team-a", *everything_but()) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def stranger(house: House) -> Iterator[httpx.Client]:
-    with house.client("team-b", *everything_but()) as client:
+def stranger(access: Access) -> Iterator[httpx.Client]:
+    with access.client("team-b", *everything_but()) as client:
         yield client
 
 
@@ -88,9 +88,9 @@ def ask(
 
 
 def submitted(client: httpx.Client, **body: Any) -> str:
-    answer = client.post("/jobs", json=ANALYSIS | body)
-    assert answer.status_code == 201, answer.text
-    job_id: str = answer.json()["id"]
+    response = client.post("/jobs", json=ANALYSIS | body)
+    assert response.status_code == 201, response.text
+    job_id: str = response.json()["id"]
     return job_id
 
 
@@ -99,38 +99,38 @@ def events(client: httpx.Client, job_id: str) -> list[dict[str, Any]]:
     return items
 
 
-def test_nothing_was_left_out_here() -> None:
+def test_every_route_is_in_the_table() -> None:
     routes = {
         (method, route.path)
         for route in create_app(NatsBackendConfig()).router.routes
         if isinstance(route, APIRoute) and route.path.startswith(("/jobs", "/tags"))
         for method in route.methods or ()
-        if method != "HEAD"  # the same endpoint as its GET, and without a body to look at
+        if method != "HEAD"  # the same endpoint as its GET, without a body
     }
 
-    assert {(method, path) for method, path, _, _ in ASKED} == routes
+    assert {(method, path) for method, path, _, _ in REQUESTS} == routes
 
 
-@pytest.mark.parametrize(("method", "path", "body", "scope"), ASKED, ids=lambda value: str(value)[:60])
-def test_every_request_takes_a_key_with_its_scope(
-    house: House, method: str, path: str, body: Any, scope: Scope
+@pytest.mark.parametrize(("method", "path", "body", "scope"), REQUESTS, ids=lambda value: str(value)[:60])
+def test_every_request_requires_a_key_with_its_scope(
+    access: Access, method: str, path: str, body: Any, scope: Scope
 ) -> None:
-    with house.client("") as nobody:
-        unknown = ask(nobody, method, path, body)
-        wrong = ask(nobody, method, path, body, **showing(KEY))
-        without = ask(nobody, method, path, body, **house.key("team-c", *everything_but(scope)))
-        alone = ask(nobody, method, path, body, **house.key("team-c", scope))
+    with access.client("") as anonymous:
+        unknown = ask(anonymous, method, path, body)
+        wrong = ask(anonymous, method, path, body, **api_key_headers(KEY))
+        without = ask(anonymous, method, path, body, **access.key("team-c", *everything_but(scope)))
+        alone = ask(anonymous, method, path, body, **access.key("team-c", scope))
 
     assert (refused(unknown)[0], unknown.json()["code"]) == (401, "UNAUTHENTICATED")
     assert (refused(wrong)[0], wrong.json()["code"]) == (401, "INVALID_API_KEY")
-    assert all(answer.headers["www-authenticate"] for answer in (unknown, wrong))
+    assert all(response.headers["www-authenticate"] for response in (unknown, wrong))
     assert (refused(without)[0], without.json()["code"]) == (403, "FORBIDDEN")
     assert scope.value in without.json()["detail"]
     assert alone.status_code not in (401, 403), alone.text
 
 
 @pytest.mark.parametrize(("method", "path", "body"), ABOUT_ONE, ids=lambda value: str(value)[:60])
-def test_the_job_of_another_tenant_is_one_that_does_not_exist(
+def test_a_job_of_another_tenant_does_not_exist(
     owner: httpx.Client, stranger: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     job_id = submitted(owner)
@@ -144,7 +144,7 @@ def test_the_job_of_another_tenant_is_one_that_does_not_exist(
     assert events(owner, job_id) == before
 
 
-def test_a_key_that_another_tenant_has_used_says_nothing(owner: httpx.Client, stranger: httpx.Client) -> None:
+def test_an_idempotency_key_is_scoped_to_its_tenant(owner: httpx.Client, stranger: httpx.Client) -> None:
     key = {"Idempotency-Key": new_key()}
 
     ours = owner.post("/jobs", json=ANALYSIS, headers=key)
@@ -154,7 +154,9 @@ def test_a_key_that_another_tenant_has_used_says_nothing(owner: httpx.Client, st
     assert ours.json()["id"] != theirs.json()["id"]
 
 
-def test_lists_and_tags_are_of_the_callers_own_jobs(house: House, owner: httpx.Client, stranger: httpx.Client) -> None:
+def test_lists_and_tags_are_limited_to_the_tenant_of_the_caller(
+    access: Access, owner: httpx.Client, stranger: httpx.Client
+) -> None:
     job_id = submitted(owner, tags=["ours alone"])
 
     lists = [client.get("/jobs", params={"tag": "ours alone"}).json()["jobs"] for client in (owner, stranger)]
@@ -162,12 +164,12 @@ def test_lists_and_tags_are_of_the_callers_own_jobs(house: House, owner: httpx.C
 
     assert [[found["id"] for found in jobs] for jobs in lists] == [[job_id], []]
     assert tags == [[{"tag": "ours alone", "count": 1}], []]
-    with house.client("ops", Scope.ADMIN) as admin:
+    with access.client("ops", Scope.ADMIN) as admin:
         assert [found["id"] for found in admin.get("/jobs", params={"tag": "ours alone"}).json()["jobs"]] == [job_id]
 
 
-def test_the_events_name_the_key_by_which_a_tag_came(house: House) -> None:
-    with house.client("team-d", *everything_but()) as client:
+def test_events_contain_the_key_id_of_their_tag(access: Access) -> None:
+    with access.client("team-d", *everything_but()) as client:
         job_id = submitted(client)
         client.post(f"/jobs/{job_id}/tags", json={"tag": "x"}).raise_for_status()
         client.delete(f"/jobs/{job_id}").raise_for_status()

@@ -1,4 +1,4 @@
-"""`/jobs` through the gateway, on a real nats-server: submit, read, delete; the same thing as runs and executions."""
+"""`/jobs` through the gateway on a real nats-server: submit, read, delete; equality with runs and executions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.executions import MISSING
 from support.gateways import gateway_settings, serving, submit
-from support.hand import Hand
 from support.jobs import ANALYSIS, by_hand, do, events, job, refused, submit_job
+from support.run_driver import RunDriver
 
 NOT_THERE = (404, "ERR-PYOCO-0005")
 INVALID = (422, "ERR-PYOCO-0002")
@@ -32,10 +32,10 @@ def config(shared_broker: Broker, tmp_path: Path) -> NatsBackendConfig:
 
 
 @pytest_asyncio.fixture
-async def hand(config: NatsBackendConfig) -> AsyncIterator[Hand]:
-    """What a worker would do."""
+async def driver(config: NatsBackendConfig) -> AsyncIterator[RunDriver]:
+    """Sends the commands of a worker."""
     async with open_stores(config, name="worker") as stores:
-        yield Hand(stores)
+        yield RunDriver(stores)
 
 
 async def types(client: httpx.AsyncClient, job_id: str) -> list[str]:
@@ -45,28 +45,28 @@ async def types(client: httpx.AsyncClient, job_id: str) -> list[str]:
 # --- submit and read --------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_is_created_as_the_contract_shows_it(client: httpx.AsyncClient) -> None:
-    answer = await client.post("/jobs", json=ANALYSIS)
+async def test_a_job_is_created_as_in_the_contract(client: httpx.AsyncClient) -> None:
+    response = await client.post("/jobs", json=ANALYSIS)
 
-    told = answer.json()
-    assert answer.status_code == 201
-    assert answer.headers["location"] == f"/jobs/{told['id']}"
-    assert (told["status"], told["tags"], told["startedAt"]) == ("pending", ["urgent", "test"], None)
-    created_at = datetime.fromisoformat(told["createdAt"])
-    assert told["createdAt"].endswith("Z")
+    body = response.json()
+    assert response.status_code == 201
+    assert response.headers["location"] == f"/jobs/{body['id']}"
+    assert (body["status"], body["tags"], body["startedAt"]) == ("pending", ["urgent", "test"], None)
+    created_at = datetime.fromisoformat(body["createdAt"])
+    assert body["createdAt"].endswith("Z")
     assert created_at.tzinfo == UTC
-    assert (await client.get(answer.headers["location"])).json() == told
+    assert (await client.get(response.headers["location"])).json() == body
 
 
-async def test_whoever_names_nothing_gets_the_default_flow_and_tag_and_no_labels(client: httpx.AsyncClient) -> None:
-    told = await job(client, await submit_job(client))
+async def test_a_submit_without_options_has_the_default_flow_and_tag_and_no_labels(client: httpx.AsyncClient) -> None:
+    body = await job(client, await submit_job(client))
 
-    assert told == {
-        "id": told["id"],
+    assert body == {
+        "id": body["id"],
         "status": "pending",
         "flow": "main",
         "tag": "default",
-        "createdAt": told["createdAt"],
+        "createdAt": body["createdAt"],
         "startedAt": None,
         "completedAt": None,
         "tags": [],
@@ -75,26 +75,26 @@ async def test_whoever_names_nothing_gets_the_default_flow_and_tag_and_no_labels
     }
 
 
-async def test_flow_tag_and_limit_can_be_chosen(client: httpx.AsyncClient) -> None:
-    told = await job(client, await submit_job(client, flow="etl", tag="gpu", timeout_sec=90))
+async def test_flow_tag_and_timeout_are_options(client: httpx.AsyncClient) -> None:
+    body = await job(client, await submit_job(client, flow="etl", tag="gpu", timeout_sec=90))
 
-    assert (told["flow"], told["tag"], told["timeoutSec"]) == ("etl", "gpu", 90.0)
+    assert (body["flow"], body["tag"], body["timeoutSec"]) == ("etl", "gpu", 90.0)
 
 
 async def test_the_default_flow_is_a_setting(shared_broker: Broker, tmp_path: Path) -> None:
     async with serving(gateway_settings(shared_broker.url, tmp_path, jobs_default_flow="analyse")) as client:
-        told = await job(client, await submit_job(client))
+        body = await job(client, await submit_job(client))
 
-    assert told["flow"] == "analyse"
+    assert body["flow"] == "analyse"
 
 
-async def test_a_job_goes_from_pending_over_running_to_its_end(client: httpx.AsyncClient, hand: Hand) -> None:
+async def test_a_job_is_pending_running_and_completed(client: httpx.AsyncClient, driver: RunDriver) -> None:
     completed, failed = await submit_job(client), await submit_job(client)
-    await hand.start(completed)
-    await hand.start(failed)
+    await driver.start(completed)
+    await driver.start(failed)
     running = await job(client, completed)
-    await hand.complete(completed)
-    await hand.fail(failed, "ValueError: no such file")
+    await driver.complete(completed)
+    await driver.fail(failed, "ValueError: no such file")
 
     ends = [await job(client, job_id) for job_id in (completed, failed)]
 
@@ -106,7 +106,7 @@ async def test_a_job_goes_from_pending_over_running_to_its_end(client: httpx.Asy
     assert "error" not in ends[0]
 
 
-async def test_a_job_a_run_and_an_execution_are_the_same_by_other_names(client: httpx.AsyncClient) -> None:
+async def test_a_job_is_also_a_run_and_an_execution(client: httpx.AsyncClient) -> None:
     job_id, run_id = await submit_job(client, "urgent"), await submit(client, tags=["nightly"])
     execution_id = await by_hand(client, "start")
 
@@ -122,7 +122,7 @@ async def test_a_job_a_run_and_an_execution_are_the_same_by_other_names(client: 
 
 
 @pytest.mark.parametrize("job_id", [MISSING, "1234", "%F0%9F%92%A5", "x" * 500])
-async def test_what_is_no_job_is_not_there(client: httpx.AsyncClient, job_id: str) -> None:
+async def test_an_unknown_job_id_is_a_404(client: httpx.AsyncClient, job_id: str) -> None:
     for path in (f"/jobs/{job_id}", f"/jobs/{job_id}/tags"):
         assert refused(await client.get(path)) == NOT_THERE
 
@@ -130,7 +130,7 @@ async def test_what_is_no_job_is_not_there(client: httpx.AsyncClient, job_id: st
 # --- once per key -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_submit_with_a_key_is_one_job_however_often_it_is_sent(client: httpx.AsyncClient) -> None:
+async def test_a_repeated_submit_with_a_key_is_one_job(client: httpx.AsyncClient) -> None:
     key = {"Idempotency-Key": "one job"}
 
     first, again = [await client.post("/jobs", json=ANALYSIS, headers=key) for _ in range(2)]
@@ -142,15 +142,15 @@ async def test_a_submit_with_a_key_is_one_job_however_often_it_is_sent(client: h
     assert refused(other) == (409, "ERR-PYOCO-0047")
 
 
-async def test_a_delete_with_a_key_does_the_next_thing_only_with_another_key(client: httpx.AsyncClient) -> None:
+async def test_a_repeated_delete_needs_a_new_key_for_the_next_effect(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
 
-    answers = [await client.delete(f"/jobs/{job_id}", headers=KEY) for _ in range(3)]
+    responses = [await client.delete(f"/jobs/{job_id}", headers=KEY) for _ in range(3)]
     once = await types(client, job_id)
     await client.delete(f"/jobs/{job_id}", headers={"Idempotency-Key": "k-2"})
 
-    assert [answer.status_code for answer in answers] == [204] * 3
-    assert [answer.headers.get("idempotency-replayed") for answer in answers] == [None, "true", "true"]
+    assert [response.status_code for response in responses] == [204] * 3
+    assert [response.headers.get("idempotency-replayed") for response in responses] == [None, "true", "true"]
     assert once == ["EXECUTION_CREATED", "EXECUTION_CANCEL_REQUESTED", "EXECUTION_CANCELED"]
     assert (await types(client, job_id))[3:] == ["EXECUTION_ARCHIVED"]
 
@@ -158,46 +158,48 @@ async def test_a_delete_with_a_key_does_the_next_thing_only_with_another_key(cli
 # --- delete -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_that_waits_is_canceled_by_its_deletion(client: httpx.AsyncClient) -> None:
+async def test_deleting_a_waiting_job_cancels_it(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
 
-    answer = await client.delete(f"/jobs/{job_id}")
+    response = await client.delete(f"/jobs/{job_id}")
 
-    told = await job(client, job_id)
-    assert (answer.status_code, answer.content) == (204, b"")
-    assert told["status"] == "canceled"
-    assert told["createdAt"] <= told["cancelRequestedAt"] <= told["completedAt"]
+    body = await job(client, job_id)
+    assert (response.status_code, response.content) == (204, b"")
+    assert body["status"] == "canceled"
+    assert body["createdAt"] <= body["cancelRequestedAt"] <= body["completedAt"]
 
 
-async def test_a_job_that_runs_goes_on_as_running_until_its_worker_has_stopped(
-    client: httpx.AsyncClient, hand: Hand
+async def test_a_deleted_job_is_running_until_its_worker_has_stopped(
+    client: httpx.AsyncClient, driver: RunDriver
 ) -> None:
     job_id = await submit_job(client)
-    await hand.start(job_id)
+    await driver.start(job_id)
 
-    answers = [await client.delete(f"/jobs/{job_id}") for _ in range(2)]
+    responses = [await client.delete(f"/jobs/{job_id}") for _ in range(2)]
     stopping = await job(client, job_id)
-    await hand.complete(job_id)
+    await driver.complete(job_id)
 
-    assert [answer.status_code for answer in answers] == [204, 204]
+    assert [response.status_code for response in responses] == [204, 204]
     assert (stopping["status"], stopping["completedAt"]) == ("running", None)
     assert stopping["cancelRequestedAt"] is not None
     assert (await job(client, job_id))["status"] == "canceled"
 
 
-async def test_a_finished_job_is_archived_once_and_can_still_be_read(client: httpx.AsyncClient, hand: Hand) -> None:
+async def test_deleting_a_finished_job_archives_it_once_and_keeps_it_readable(
+    client: httpx.AsyncClient, driver: RunDriver
+) -> None:
     job_id = await submit_job(client)
-    await hand.start(job_id)
-    await hand.complete(job_id)
+    await driver.start(job_id)
+    await driver.complete(job_id)
 
-    answers = [await client.delete(f"/jobs/{job_id}") for _ in range(3)]
+    responses = [await client.delete(f"/jobs/{job_id}") for _ in range(3)]
 
-    assert [answer.status_code for answer in answers] == [204] * 3
+    assert [response.status_code for response in responses] == [204] * 3
     assert (await types(client, job_id)).count("EXECUTION_ARCHIVED") == 1
     assert (await job(client, job_id))["status"] == "completed"
 
 
-async def test_an_execution_whose_nodes_are_taken_by_hand_is_canceled_then_archived(client: httpx.AsyncClient) -> None:
+async def test_deleting_a_graph_execution_cancels_and_then_archives_it(client: httpx.AsyncClient) -> None:
     held = await by_hand(client, "start")
     await do(client, held, "nodes/build/start", {"workerId": "ann", "leaseSec": 60})
     done = await by_hand(client, "start")
@@ -216,35 +218,35 @@ async def test_an_execution_whose_nodes_are_taken_by_hand_is_canceled_then_archi
 
 
 @pytest.mark.parametrize("job_id", [MISSING, "1234", "%00", "x" * 500])
-async def test_what_is_not_there_is_deleted_already(client: httpx.AsyncClient, job_id: str) -> None:
+async def test_deleting_a_missing_job_succeeds(client: httpx.AsyncClient, job_id: str) -> None:
     for headers in ({}, KEY, KEY):
         assert (await client.delete(f"/jobs/{job_id}", headers=headers)).status_code == 204
 
 
-async def test_a_job_that_ends_while_many_delete_it_is_gone_from_the_lists_or_canceled(
-    client: httpx.AsyncClient, hand: Hand
+async def test_a_job_that_ends_during_concurrent_deletes_is_archived_or_canceled(
+    client: httpx.AsyncClient, driver: RunDriver
 ) -> None:
     job_id = await submit_job(client)
-    await hand.start(job_id)
+    await driver.start(job_id)
 
-    end = asyncio.ensure_future(hand.complete(job_id))
-    answers = await asyncio.gather(*(client.delete(f"/jobs/{job_id}") for _ in range(8)))
+    end = asyncio.ensure_future(driver.complete(job_id))
+    responses = await asyncio.gather(*(client.delete(f"/jobs/{job_id}") for _ in range(8)))
     await end
 
-    assert {answer.status_code for answer in answers} == {204}
-    seen, told = await types(client, job_id), await job(client, job_id)
-    if told["status"] == "completed":
+    assert {response.status_code for response in responses} == {204}
+    seen, body = await types(client, job_id), await job(client, job_id)
+    if body["status"] == "completed":
         assert seen.count("EXECUTION_ARCHIVED") == 1
     else:
-        assert (told["status"], seen.count("EXECUTION_CANCEL_REQUESTED")) == ("canceled", 1)
+        assert (body["status"], seen.count("EXECUTION_CANCEL_REQUESTED")) == ("canceled", 1)
 
 
-async def test_a_broker_that_is_away_is_a_503_and_not_a_deletion(tmp_path: Path) -> None:
+async def test_a_delete_without_a_broker_is_a_503(tmp_path: Path) -> None:
     with Broker(tmp_path) as broker:
         async with serving(gateway_settings(broker.url, tmp_path)) as client:
             job_id = await submit_job(client)
             broker.kill()
-            asked: list[tuple[str, str, Any]] = [
+            requests: list[tuple[str, str, Any]] = [
                 ("POST", "/jobs", {"parameters": {}}),
                 ("GET", f"/jobs/{job_id}", None),
                 ("DELETE", f"/jobs/{job_id}", None),
@@ -252,19 +254,19 @@ async def test_a_broker_that_is_away_is_a_503_and_not_a_deletion(tmp_path: Path)
                 ("POST", f"/jobs/{job_id}/tags", {"tag": "x"}),
                 ("DELETE", f"/jobs/{job_id}/tags/x", None),
             ]
-            answers = [await client.request(method, path, json=body) for method, path, body in asked]
+            responses = [await client.request(method, path, json=body) for method, path, body in requests]
             broker.start()
 
-    for answer in answers:
-        assert refused(answer) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
-        assert answer.headers["retry-after"].isdigit()
+    for response in responses:
+        assert refused(response) in ((503, "ERR-PYOCO-0003"), (503, "ERR-PYOCO-0004"))
+        assert response.headers["retry-after"].isdigit()
 
 
 # --- hostile ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "body"),
     [
         (b"", INVALID),
         (b"{}", INVALID),
@@ -283,13 +285,11 @@ async def test_a_broker_that_is_away_is_a_503_and_not_a_deletion(tmp_path: Path)
     ],
     ids=lambda value: value[:40].decode() if isinstance(value, bytes) else "",
 )
-async def test_what_cannot_be_a_job_is_refused(
-    client: httpx.AsyncClient, content: bytes, told: tuple[int, str]
-) -> None:
-    assert refused(await client.post("/jobs", content=content)) == told
+async def test_an_invalid_job_is_rejected(client: httpx.AsyncClient, content: bytes, body: tuple[int, str]) -> None:
+    assert refused(await client.post("/jobs", content=content)) == body
 
 
-async def test_a_query_that_nobody_reads_is_refused_by_its_name(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_query_parameter_is_rejected_with_its_name(client: httpx.AsyncClient) -> None:
     job_id = await submit_job(client)
     for method, path, body in (
         ("POST", "/jobs", {"parameters": {}}),
@@ -299,8 +299,8 @@ async def test_a_query_that_nobody_reads_is_refused_by_its_name(client: httpx.As
         ("POST", f"/jobs/{job_id}/tags", {"tag": "x"}),
         ("DELETE", f"/jobs/{job_id}/tags/x", None),
     ):
-        answer = await client.request(method, path, params={"force": "1"}, json=body)
+        response = await client.request(method, path, params={"force": "1"}, json=body)
 
-        assert refused(answer) == INVALID
-        assert "force" in answer.json()["detail"]
+        assert refused(response) == INVALID
+        assert "force" in response.json()["detail"]
     assert (await job(client, job_id))["status"] == "pending"

@@ -1,4 +1,4 @@
-"""`GET /metrics` on a real broker, read by Prometheus' own parser: every name is there, and what happened is in it."""
+"""`GET /metrics` on a real broker, parsed by prometheus_client: all names, and correct values."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.http_api.api.metrics import METRICS
 from pyoco_server.stores import DeadLetter
 from support.broker import Broker
-from support.callers import hand_out, showing
-from support.gateways import gateway_settings, seen, serving, submit
+from support.callers import api_key_headers, hand_out
+from support.gateways import gateway_settings, serving, submit, wait_for_status
 from support.workers import at_work
 
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 
 class Scrape:
-    """One answer, by name and labels."""
+    """One response by name and labels."""
 
     def __init__(self, text: str) -> None:
         self.families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -45,14 +45,14 @@ class Scrape:
 
 
 async def scrape(client: httpx.AsyncClient, headers: dict[str, str] | None = None) -> Scrape:
-    answer = await client.get("/metrics", headers=headers)
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"] == "text/plain; version=0.0.4"
-    return Scrape(answer.text)
+    response = await client.get("/metrics", headers=headers)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "text/plain; version=0.0.4"
+    return Scrape(response.text)
 
 
 async def scraped(client: httpx.AsyncClient, name: str, expected: float, **labels: str) -> Scrape:
-    """The first scrape that shows this value."""
+    """Scrapes until the metric has this value."""
     async with asyncio.timeout(10.0):
         while True:
             found = await scrape(client)
@@ -61,7 +61,7 @@ async def scraped(client: httpx.AsyncClient, name: str, expected: float, **label
             await asyncio.sleep(0.01)
 
 
-async def test_every_metric_is_there_from_the_first_scrape(config: NatsBackendConfig) -> None:
+async def test_every_metric_exists_from_the_first_scrape(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         first, second = await scrape(client), await scrape(client)
 
@@ -74,7 +74,7 @@ async def test_every_metric_is_there_from_the_first_scrape(config: NatsBackendCo
     assert second.value("pyoco_index_behind") == 0.0
 
 
-async def test_the_life_of_runs_shows_in_the_figures(config: NatsBackendConfig) -> None:
+async def test_metrics_reflect_the_status_changes_of_runs(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="worker") as stores:
         waiting = await submit(client, tag="gpu")
         gone = await submit(client, tag="gpu")
@@ -82,8 +82,8 @@ async def test_the_life_of_runs_shows_in_the_figures(config: NatsBackendConfig) 
         async with at_work(stores, config) as worker:
             done = await submit(client)
             (await worker.executor.begun()).end()
-            await seen(client, done, "COMPLETED")
-            await seen(client, gone, "CANCELLED")
+            await wait_for_status(client, done, "COMPLETED")
+            await wait_for_status(client, gone, "CANCELLED")
             found = await scraped(client, "pyoco_runs_finished_total", 1.0, status="COMPLETED")
             assert found.value("pyoco_workers_alive_total") == 1.0
         await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="invalid_job"))
@@ -109,7 +109,7 @@ async def test_the_life_of_runs_shows_in_the_figures(config: NatsBackendConfig) 
     assert found.value(http, route="(none)", method="GET", status="4xx") == 1.0
 
 
-async def test_figures_of_runs_go_on_where_they_were_when_a_gateway_comes_back(config: NatsBackendConfig) -> None:
+async def test_run_counters_continue_after_a_gateway_restart(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         await submit(client)
         await scraped(client, "pyoco_runs_submitted_total", 1.0)
@@ -120,7 +120,7 @@ async def test_figures_of_runs_go_on_where_they_were_when_a_gateway_comes_back(c
         await scraped(client, "pyoco_runs_submitted_total", 2.0)
 
 
-async def test_a_gateway_that_is_new_shows_what_is_stored_and_counts_from_zero(
+async def test_a_new_gateway_shows_stored_runs_and_counts_from_zero(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path
 ) -> None:
     async with serving(config) as client:
@@ -136,8 +136,8 @@ async def test_a_gateway_that_is_new_shows_what_is_stored_and_counts_from_zero(
 
 async def test_a_caller_of_one_tenant_sees_its_own_runs_and_nothing_of_the_process(config: NatsBackendConfig) -> None:
     guarded = replace(config, http_auth_mode="api_key")
-    keys = {tenant: showing(await hand_out(guarded, tenant)) for tenant in ("acme", "other")}
-    operator = showing(await hand_out(guarded, "acme", Scope.ADMIN))
+    keys = {tenant: api_key_headers(await hand_out(guarded, tenant)) for tenant in ("acme", "other")}
+    operator = api_key_headers(await hand_out(guarded, "acme", Scope.ADMIN))
     async with serving(guarded) as client:
         for tenant in ("acme", "acme", "other"):
             body = {"flow_name": "hello", "tag": tenant}
@@ -155,21 +155,21 @@ async def test_a_caller_of_one_tenant_sees_its_own_runs_and_nothing_of_the_proce
     assert not any(name.startswith("process_") for name in theirs.families)
 
 
-async def test_who_may_not_read_metrics_gets_none(config: NatsBackendConfig) -> None:
+async def test_metrics_require_their_scope(config: NatsBackendConfig) -> None:
     guarded = replace(config, http_auth_mode="api_key")
     key = await hand_out(guarded, "acme", Scope.RUNS_READ)
     async with serving(guarded) as client:
-        nobody, somebody = await client.get("/metrics"), await client.get("/metrics", headers=showing(key))
+        anonymous, unscoped = await client.get("/metrics"), await client.get("/metrics", headers=api_key_headers(key))
 
-    assert (nobody.status_code, nobody.json()["err_id"]) == (401, "ERR-PYOCO-0014")
-    assert (somebody.status_code, somebody.json()["err_id"]) == (403, "ERR-PYOCO-0036")
+    assert (anonymous.status_code, anonymous.json()["err_id"]) == (401, "ERR-PYOCO-0014")
+    assert (unscoped.status_code, unscoped.json()["err_id"]) == (403, "ERR-PYOCO-0036")
 
 
-async def test_without_a_broker_there_are_no_figures(broker: Broker, config: NatsBackendConfig) -> None:
+async def test_without_a_broker_metrics_are_unavailable(broker: Broker, config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         await submit(client)
         broker.kill()
-        answer = await client.get("/metrics")
+        response = await client.get("/metrics")
         broker.start()
 
-    assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+    assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")

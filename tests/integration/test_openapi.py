@@ -1,4 +1,4 @@
-"""The OpenAPI document against the gateway: whatever it allows, or nearly allows, is answered as it says."""
+"""The OpenAPI document against the gateway: responses to valid and nearly valid requests conform to it."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _models() -> dict[tuple[str, str, int], Any]:
         if not isinstance(route, APIRoute):
             continue
         for method in route.methods or ():
-            for status, answer in route.responses.items():
-                found[method, route.path_format, int(status)] = answer.get("model")
+            for status, response in route.responses.items():
+                found[method, route.path_format, int(status)] = response.get("model")
             if route.response_model is not None:
                 found.setdefault((method, route.path_format, route.status_code or 200), route.response_model)
     return found
@@ -48,7 +48,7 @@ MODELS = _models()
 
 @schemathesis.check
 def no_undocumented_field(_context: Any, response: Any, case: schemathesis.Case[Any]) -> None:
-    """Clients are written from the document: a field that it does not mention might as well not be sent."""
+    """Clients are written from the document, so every field of a response must be in it."""
     model = MODELS.get((case.method.upper(), case.operation.path, response.status_code))
     if model is not None and "json" in response.headers.get("content-type", [""])[0]:
         TypeAdapter(model).validate_json(response.content, extra="forbid")
@@ -114,7 +114,7 @@ OPERATIONS = [
     "GET /jobs/{id}/logs",
     "GET /metrics",
 ]
-# There is nothing about them that the document could forbid.
+# The document cannot forbid anything about them.
 NEVER_WRONG = (
     "GET /health",
     "GET /metrics",
@@ -127,13 +127,13 @@ CASES = [
     *((name, GenerationMode.NEGATIVE) for name in OPERATIONS if name not in NEVER_WRONG),
 ]
 EXAMPLES = 30
-# Commands are one route with many bodies.
+# All commands share one route.
 EXAMPLES_OF_A_COMMAND = 15
 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A gateway behind a real socket, with one run of each kind that can be had without a worker."""
+    """A gateway on a real socket, with one run of each kind that can be had without a worker."""
     folder: Path = tmp_path_factory.mktemp("gateway")
     with Broker(folder) as broker, served(gateway_settings(broker.url, folder)) as found:
         yield found
@@ -141,7 +141,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def runs(address: str) -> list[str]:
-    """Ids of runs that exist: one that waits, one that was cancelled."""
+    """Ids of existing runs: a waiting one and a cancelled one."""
     with httpx.Client(base_url=address) as client:
         ids = [client.post("/runs", json={"flow_name": "hello"}).json()["run_id"] for _ in range(2)]
         client.post(f"/runs/{ids[1]}/cancel")
@@ -168,12 +168,12 @@ def document(address: str) -> schemathesis.BaseSchema:
 
 
 @pytest.mark.parametrize(("name", "mode"), CASES)
-def test_every_answer_is_one_that_the_document_promises(
+def test_every_response_conforms_to_the_document(
     document: schemathesis.BaseSchema, runs: list[str], executions: list[str], name: str, mode: GenerationMode
 ) -> None:
     method, path = name.split(" ")
     operation = document[path][method]
-    # The stream of the run that waits would end with the patience of the one who asks, and so would its log.
+    # The stream and the log of the waiting run would end only with the timeout of the client.
     there = runs[1:] if path.endswith(("/watch", "/logs", "/stream")) else runs
     ids = st.fixed_dictionaries(
         {
@@ -198,14 +198,14 @@ def test_every_answer_is_one_that_the_document_promises(
             if value is not None and parameter in (case.path_parameters or {}):
                 case.path_parameters[parameter] = value
         _without_waiting(case)
-        answer = case.call_and_validate(checks=CHECKS)
-        assert answer.headers["x-request-id"]
+        response = case.call_and_validate(checks=CHECKS)
+        assert response.headers["x-request-id"]
 
     ask()
 
 
 def _without_waiting(case: schemathesis.Case[Any]) -> None:
-    """A claim would otherwise wait for as long as it says."""
+    """Sets `waitSec` to zero, because a claim would wait that long."""
     wait_sec = case.body.get("waitSec") if isinstance(case.body, dict) else None
     if isinstance(case.body, dict) and isinstance(wait_sec, int | float) and wait_sec > 0:
         case.body["waitSec"] = 0
@@ -223,7 +223,7 @@ def _without_waiting(case: schemathesis.Case[Any]) -> None:
         "/runs",
     ],
 )
-def test_answers_about_runs_that_exist_are_as_the_document_says(
+def test_responses_about_existing_runs_conform_to_the_document(
     document: schemathesis.BaseSchema, runs: list[str], path: str
 ) -> None:
     plain = path.partition("?")[0].replace("{}", "{run_id}")
@@ -232,13 +232,13 @@ def test_answers_about_runs_that_exist_are_as_the_document_says(
         query = {"include": path.partition("=")[2]} if "?" in path else {}
         case = operation.Case(path_parameters={"run_id": run_id} if "{}" in path else {}, query=query)
 
-        answer = case.call_and_validate(checks=CHECKS)
+        response = case.call_and_validate(checks=CHECKS)
 
-        assert answer.status_code == 200
+        assert response.status_code == 200
 
 
 @pytest.mark.parametrize("query", [{}, {"include": "graph"}, {"include": "records"}, {"at": 2**53}])
-def test_answers_about_executions_that_exist_are_as_the_document_says(
+def test_responses_about_existing_executions_conform_to_the_document(
     document: schemathesis.BaseSchema, executions: list[str], query: dict[str, Any]
 ) -> None:
     operation = document["/executions/{executionId}"]["GET"]
@@ -249,19 +249,19 @@ def test_answers_about_executions_that_exist_are_as_the_document_says(
 
 
 @pytest.mark.parametrize("path", ["/executions", "/executions/{executionId}/events", "/waits", "/graphs"])
-def test_lists_about_executions_are_as_the_document_says(
+def test_lists_of_executions_conform_to_the_document(
     document: schemathesis.BaseSchema, executions: list[str], path: str
 ) -> None:
     for execution_id in executions if "{" in path else [""]:
         case = document[path]["GET"].Case(path_parameters={"executionId": execution_id} if execution_id else {})
 
-        answer = case.call_and_validate(checks=CHECKS)
+        response = case.call_and_validate(checks=CHECKS)
 
-        assert answer.status_code == 200
-        assert answer.json()["items"]
+        assert response.status_code == 200
+        assert response.json()["items"]
 
 
-def test_accepted_commands_and_a_claim_are_answered_as_the_document_says(
+def test_responses_to_commands_and_claims_conform_to_the_document(
     document: schemathesis.BaseSchema, address: str, executions: list[str]
 ) -> None:
     with httpx.Client(base_url=address) as http:
@@ -286,26 +286,24 @@ def test_accepted_commands_and_a_claim_are_answered_as_the_document_says(
             assert case.call_and_validate(checks=CHECKS).status_code == status
 
 
-def test_the_document_tells_of_every_path_and_of_every_way_to_fail(address: str) -> None:
-    told = httpx.get(f"{address}/openapi.json").json()
+def test_the_document_has_every_path_and_every_error(address: str) -> None:
+    document = httpx.get(f"{address}/openapi.json").json()
 
-    methods = [f"{method.upper()} {path}" for path, operations in told["paths"].items() for method in operations]
+    methods = [f"{method.upper()} {path}" for path, operations in document["paths"].items() for method in operations]
     assert sorted(methods) == sorted(OPERATIONS)
-    for path, operations in told["paths"].items():
+    for path, operations in document["paths"].items():
         model = "ExecutionProblem" if path.startswith(("/executions", "/graphs", "/waits")) else "Problem"
         media_type = "application/json"
         if path.startswith(("/jobs", "/tags")):
             model, media_type = "JobProblem", "application/problem+json"
         problem = {"$ref": f"#/components/schemas/{model}"}
         for operation in operations.values():
-            failures = {code: answer for code, answer in operation["responses"].items() if code >= "400"}
+            failures = {code: response for code, response in operation["responses"].items() if code >= "400"}
             assert path == "/health" or "503" in failures
-            assert all(answer["content"][media_type]["schema"] == problem for answer in failures.values())
+            assert all(response["content"][media_type]["schema"] == problem for response in failures.values())
 
 
-def test_the_first_line_of_every_operation_is_whole_sentences_for_it_is_all_that_the_page_shows_closed(
-    address: str,
-) -> None:
+def test_every_summary_of_an_operation_consists_of_whole_sentences(address: str) -> None:
     paths = httpx.get(f"{address}/openapi.json").json()["paths"]
 
     first_lines = [one["description"].splitlines()[0] for operations in paths.values() for one in operations.values()]

@@ -1,4 +1,4 @@
-"""A pool moves to another environment: what runs ends where it began, and nothing of the old one is left."""
+"""A pool switches to another environment: runs end in the environment of their start, and the old one is released."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from support.runs import outcome_of, until
 
 FLOWS = f"{Path(__file__).with_name('wheel_flows.py')}:resolve"
 
-Furnish = Callable[[str, str], Environment]
+MakeEnv = Callable[[str, str], Environment]
 
 
 @pytest.fixture
-def furnish(tmp_path: Path) -> Furnish:
+def make_env(tmp_path: Path) -> MakeEnv:
     """An environment with one module, made without pip."""
 
     def make(name: str, module: str) -> Environment:
@@ -56,8 +56,8 @@ async def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     assert all(wait_for_exit(pid) for pid in pids if pid is not None)
 
 
-class Left:
-    """Whether an environment was left."""
+class Released:
+    """Records whether an environment was released."""
 
     def __init__(self) -> None:
         self.times = 0
@@ -70,13 +70,15 @@ async def version(pool: RunnerPool) -> object:
     return await outcome_of(pool, "version", package="tools")
 
 
-async def test_idle_runners_go_at_once_and_the_old_environment_is_left(pool: RunnerPool, furnish: Furnish) -> None:
-    left = Left()
-    await pool.start(EnvironmentLease(environment=furnish("one", "VERSION = '1'"), release=left))
+async def test_idle_runners_are_replaced_at_once_and_the_old_environment_released(
+    pool: RunnerPool, make_env: MakeEnv
+) -> None:
+    left = Released()
+    await pool.start(EnvironmentLease(environment=make_env("one", "VERSION = '1'"), release=left))
     old = [*pool.pids(), pool.fork_server_pid]
     assert await version(pool) == "1"
 
-    await pool.switch(EnvironmentLease(environment=furnish("two", "VERSION = '2'")))
+    await pool.switch(EnvironmentLease(environment=make_env("two", "VERSION = '2'")))
 
     assert await version(pool) == "2"
     await until(lambda: left.times == 1)
@@ -84,18 +86,18 @@ async def test_idle_runners_go_at_once_and_the_old_environment_is_left(pool: Run
     await until(lambda: len(pool.pids()) == 2)
 
 
-async def test_a_busy_runner_ends_its_run_and_holds_its_environment_until_then(
-    pool: RunnerPool, furnish: Furnish, tmp_path: Path
+async def test_a_busy_runner_holds_its_environment_until_the_end_of_its_run(
+    pool: RunnerPool, make_env: MakeEnv, tmp_path: Path
 ) -> None:
-    left, go = Left(), tmp_path / "go"
-    await pool.start(EnvironmentLease(environment=furnish("one", "VERSION = '1'"), release=left))
+    left, go = Released(), tmp_path / "go"
+    await pool.start(EnvironmentLease(environment=make_env("one", "VERSION = '1'"), release=left))
     running = asyncio.create_task(outcome_of(pool, "now_and_later", package="tools", path=str(go)))
     await until(go.with_suffix(".begun").exists)
     async with pool.borrow() as borrowed:
-        await pool.switch(EnvironmentLease(environment=furnish("two", "VERSION = '2'")))
-        await pool.switch(EnvironmentLease(environment=furnish("three", "VERSION = '3'")))
+        await pool.switch(EnvironmentLease(environment=make_env("two", "VERSION = '2'")))
+        await pool.switch(EnvironmentLease(environment=make_env("three", "VERSION = '3'")))
 
-        assert borrowed.is_alive  # between its being borrowed and its job
+        assert borrowed.is_alive  # borrowed, but without a job yet
         assert [wheel.sha256 for wheel in borrowed.wheels] == ["one"]
     assert left.times == 0
     go.touch()
@@ -105,21 +107,21 @@ async def test_a_busy_runner_ends_its_run_and_holds_its_environment_until_then(
     await until(lambda: left.times == 1)
 
 
-async def test_an_environment_in_which_no_flow_can_be_loaded_is_left_and_nothing_changes(
-    furnish: Furnish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_an_environment_without_a_loadable_flow_is_released_without_a_switch(
+    make_env: MakeEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flows_of_ours.py").write_text(
         f"import sys\nsys.path.append({str(Path(__file__).parent)!r})\nimport tools\nfrom wheel_flows import resolve\n"
     )
     pool = RunnerPool("flows_of_ours.py:resolve", 1, lambda run_id, line: None)
-    await pool.start(EnvironmentLease(environment=furnish("good", "VERSION = '1'")))
+    await pool.start(EnvironmentLease(environment=make_env("good", "VERSION = '1'")))
     before = pool.pids()
-    left = Left()
+    left = Released()
 
     for name, module in (("broken", "raise RuntimeError('no good')"), ("deadly", "import os; os._exit(7)")):
         with pytest.raises(InvalidUsage, match=r"no good|exit code 7"):
-            await pool.switch(EnvironmentLease(environment=furnish(name, module), release=left))
+            await pool.switch(EnvironmentLease(environment=make_env(name, module), release=left))
 
     assert left.times == 2
     assert pool.pids() == before
@@ -127,9 +129,9 @@ async def test_an_environment_in_which_no_flow_can_be_loaded_is_left_and_nothing
     await pool.close()
 
 
-async def test_a_lost_fork_server_is_replaced_in_the_environment_moved_to(pool: RunnerPool, furnish: Furnish) -> None:
+async def test_a_lost_fork_server_is_replaced_in_the_current_environment(pool: RunnerPool, make_env: MakeEnv) -> None:
     await pool.start()
-    await pool.switch(EnvironmentLease(environment=furnish("two", "VERSION = '2'")))
+    await pool.switch(EnvironmentLease(environment=make_env("two", "VERSION = '2'")))
     lost = pool.fork_server_pid
     assert lost is not None
 
@@ -139,8 +141,8 @@ async def test_a_lost_fork_server_is_replaced_in_the_environment_moved_to(pool: 
     assert await version(pool) == "2"
 
 
-async def test_a_pool_that_could_not_start_can_be_started_elsewhere(
-    furnish: Furnish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_a_pool_that_failed_to_start_can_start_in_another_environment(
+    make_env: MakeEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "flows_of_ours.py").write_text(
@@ -150,7 +152,7 @@ async def test_a_pool_that_could_not_start_can_be_started_elsewhere(
     with pytest.raises(InvalidUsage, match="tools"):
         await pool.start()
 
-    await pool.start(EnvironmentLease(environment=furnish("good", "VERSION = '1'")))
+    await pool.start(EnvironmentLease(environment=make_env("good", "VERSION = '1'")))
 
     assert await version(pool) == "1"
     await pool.close()

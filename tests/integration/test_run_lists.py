@@ -1,4 +1,4 @@
-"""`GET /runs` in full, through gateways on a real nats-server: filters, pages while runs change, and refusals."""
+"""`GET /runs` through gateways on a real nats-server: filters, pages while runs change, and errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import Request
 from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.projections import lists
-from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.gateways import gateway_settings, listed, serving, submit, wait_for_status
 from support.world import USER
 
 YAML = "ab" * 32
@@ -41,9 +41,9 @@ BAD_QUERIES = [
 
 
 async def ask(client: httpx.AsyncClient, **query: Any) -> Any:
-    answer = await client.get("/runs", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    response = await client.get("/runs", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def ids(items: list[dict[str, Any]]) -> list[str]:
@@ -56,7 +56,7 @@ async def test_an_empty_system_has_empty_lists(client: httpx.AsyncClient) -> Non
         assert await ask(client, **query) == {"items": [], "next_cursor": None}
 
 
-async def test_labels_are_found_and_of_several_a_run_has_all(client: httpx.AsyncClient) -> None:
+async def test_several_labels_match_runs_that_have_all_of_them(client: httpx.AsyncClient) -> None:
     plain = await submit(client)
     nightly = await submit(client, tags=["nightly"])
     both = await submit(client, tags=["nightly", "大 きい"])
@@ -66,11 +66,13 @@ async def test_labels_are_found_and_of_several_a_run_has_all(client: httpx.Async
     assert ids(await ask(client, tags="default")) == [plain]
 
 
-async def test_runs_of_a_yaml_are_found_by_its_digest(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+async def test_runs_of_a_flow_yaml_are_found_by_its_digest(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
     await submit(client)
     async with open_stores(config, name="test") as stores:
-        asked = Request(flow_name="main", tag="default", workflow_yaml_sha256=YAML)
-        run_id = (await SubmitService(stores=stores).submit(asked, (), USER)).execution_id
+        request = Request(flow_name="main", tag="default", workflow_yaml_sha256=YAML)
+        run_id = (await SubmitService(stores=stores).submit(request, (), USER)).execution_id
     await listed(client, [run_id], flow="main")
 
     page = await ask(client, workflow_yaml_sha256=YAML.upper())
@@ -89,7 +91,7 @@ async def test_what_changed_after_a_time_excludes_that_time(client: httpx.AsyncC
 
 
 @pytest.mark.parametrize("include", [[], ["full"]])
-async def test_pages_follow_each_other_to_the_end(client: httpx.AsyncClient, include: list[str]) -> None:
+async def test_pages_are_consecutive_to_the_end(client: httpx.AsyncClient, include: list[str]) -> None:
     runs = [await submit(client) for _ in range(5)]
 
     pages = [await ask(client, cursor="", limit=2, include=include)]
@@ -100,12 +102,12 @@ async def test_pages_follow_each_other_to_the_end(client: httpx.AsyncClient, inc
     assert all(("params" in item) is bool(include) for page in pages for item in page["items"])
 
 
-async def test_a_run_that_changes_on_the_way_comes_last_in_its_newer_state(client: httpx.AsyncClient) -> None:
+async def test_a_run_that_changes_between_pages_is_listed_last_in_its_newer_state(client: httpx.AsyncClient) -> None:
     runs = [await submit(client) for _ in range(4)]
     first = await ask(client, cursor="", limit=2)
 
     await client.post(f"/runs/{runs[0]}/cancel")
-    await seen(client, runs[0], "CANCELLED")
+    await wait_for_status(client, runs[0], "CANCELLED")
     rest = await ask(client, cursor=first["next_cursor"], limit=5)
 
     assert ids(first["items"]) == [runs[3], runs[2]]
@@ -116,7 +118,7 @@ async def test_a_run_that_changes_on_the_way_comes_last_in_its_newer_state(clien
     assert rest["next_cursor"] is None
 
 
-async def test_a_cursor_goes_on_at_another_gateway_and_at_one_that_lost_its_index(
+async def test_a_cursor_continues_at_another_gateway_and_after_a_lost_index(
     client: httpx.AsyncClient, config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     runs = [await submit(client) for _ in range(3)]
@@ -131,7 +133,7 @@ async def test_a_cursor_goes_on_at_another_gateway_and_at_one_that_lost_its_inde
     assert third["next_cursor"] is None
 
 
-async def test_whole_runs_that_are_too_heavy_end_a_page_and_become_summaries_in_an_array(
+async def test_full_runs_above_the_size_limit_end_a_page_or_become_summaries(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = [await submit(client, params={"text": "x" * 5000}) for _ in range(4)]
@@ -148,25 +150,25 @@ async def test_whole_runs_that_are_too_heavy_end_a_page_and_become_summaries_in_
     assert all("params" in page["items"][0] for page in pages)
 
 
-async def test_a_bad_query_is_refused_by_the_name_of_its_parameter(client: httpx.AsyncClient) -> None:
+async def test_an_invalid_query_is_rejected_with_the_name_of_its_parameter(client: httpx.AsyncClient) -> None:
     for query, named in BAD_QUERIES:
-        answer = await client.get(f"/runs?{query}")
+        response = await client.get(f"/runs?{query}")
 
-        problem = answer.json()
-        assert (answer.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0017"), query
+        problem = response.json()
+        assert (response.status_code, problem["err_id"]) == (422, "ERR-PYOCO-0017"), query
         assert problem["detail"].startswith(named)
         assert len(problem["detail"]) < 500
 
 
-async def test_a_cursor_belongs_to_its_filters(client: httpx.AsyncClient) -> None:
+async def test_a_cursor_is_valid_only_for_its_filters(client: httpx.AsyncClient) -> None:
     for _ in range(3):
         await submit(client)
     cursor = (await ask(client, cursor="", limit=1))["next_cursor"]
 
-    answer = await client.get("/runs", params={"cursor": cursor, "status": "PENDING"})
+    response = await client.get("/runs", params={"cursor": cursor, "status": "PENDING"})
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0017")
-    assert "other filters" in answer.json()["detail"]
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+    assert "other filters" in response.json()["detail"]
     assert len((await ask(client, cursor=cursor, limit=200))["items"]) == 2
 
 

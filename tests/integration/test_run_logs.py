@@ -1,4 +1,4 @@
-"""Logs of real runners under a real worker on a real broker: every way to write, every way to die, every trouble."""
+"""Logs of real runners of a real worker on a real broker: every way to write, crashes, and outages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def stores(broker: Broker) -> AsyncIterator[Stores]:
 
 @asynccontextmanager
 async def at_work(broker: Broker, **changed: Any) -> AsyncIterator[None]:
-    """A worker with real runners, within the block; on a connection of its own."""
+    """A worker with real runners and its own connection, for the duration of the block."""
     config = settings(broker.url, consumer_ack_wait_sec=30.0, run_heartbeat_interval_sec=0.05, **changed)
     stop, at_once = asyncio.Event(), asyncio.Event()
     async with asyncio.timeout(PATIENCE_SEC), open_stores(config, name="worker") as stores:
@@ -90,7 +90,7 @@ async def texts_of(stores: Stores, run_id: RunId) -> list[str]:
 
 
 async def written(stores: Stores, run_id: RunId, count: int) -> None:
-    """Return as soon as so many lines are stored."""
+    """Waits until `count` lines are stored."""
     news = asyncio.Event()
     stop = await stores.run_logs.listen(run_id, news.set)
     while (last := await stores.run_logs.last(run_id)) is None or last.chunk.next_line <= count:
@@ -108,10 +108,10 @@ async def run_of(broker: Broker, stores: Stores, flow_name: str, **params: Any) 
 # --- every way to write -----------------------------------------------------------------------------------------------
 
 
-async def test_whatever_a_task_writes_comes_once_in_order_with_task_stream_and_level(
+async def test_output_of_a_task_is_stored_once_in_order_with_task_stream_and_level(
     broker: Broker, stores: Stores
 ) -> None:
-    shown, run_id = await run_of(broker, stores, "every_way")
+    run, run_id = await run_of(broker, stores, "every_way")
 
     found = [line for _, line in await lines_of(stores, run_id)]
     assert [(line.text, line.task, line.stream, line.level) for line in found] == [
@@ -129,10 +129,10 @@ async def test_whatever_a_task_writes_comes_once_in_order_with_task_stream_and_l
         ("by another program", "second", "output", "INFO"),
         ("by the second", "second", "stdout", "INFO"),
     ]
-    assert shown["status"] == "COMPLETED"
+    assert run["status"] == "COMPLETED"
     times = [line.at for line in found if line.stream != "output"]
     assert times == sorted(times)
-    assert shown["start_time"] <= times[0] <= times[-1] <= shown["end_time"]
+    assert run["start_time"] <= times[0] <= times[-1] <= run["end_time"]
 
 
 async def test_logging_configured_by_user_code_is_captured_once_in_its_format(broker: Broker, stores: Stores) -> None:
@@ -144,7 +144,7 @@ async def test_logging_configured_by_user_code_is_captured_once_in_its_format(br
     ]
 
 
-async def test_tasks_that_write_side_by_side_are_kept_apart(broker: Broker, stores: Stores) -> None:
+async def test_output_of_parallel_tasks_is_kept_apart(broker: Broker, stores: Stores) -> None:
     _, run_id = await run_of(broker, stores, "parallel")
 
     found = [line for _, line in await lines_of(stores, run_id)]
@@ -154,7 +154,7 @@ async def test_tasks_that_write_side_by_side_are_kept_apart(broker: Broker, stor
     assert len(found) == 800
 
 
-# --- every way to die -------------------------------------------------------------------------------------------------
+# --- crashes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,13 +168,13 @@ async def test_tasks_that_write_side_by_side_are_kept_apart(broker: Broker, stor
 async def test_the_last_line_before_a_crash_is_in_the_log_when_the_run_is_failed(
     broker: Broker, stores: Stores, flow_name: str, last: list[str]
 ) -> None:
-    shown, run_id = await run_of(broker, stores, flow_name)
+    run, run_id = await run_of(broker, stores, flow_name)
 
-    assert shown["status"] == "FAILED"
+    assert run["status"] == "FAILED"
     assert (await texts_of(stores, run_id))[: len(last)] == last  # Python's report of a crash has more lines
 
 
-# --- much -------------------------------------------------------------------------------------------------------------
+# --- volume -----------------------------------------------------------------------------------------------------------
 
 
 async def test_cancels_and_heartbeats_work_while_a_task_prints_at_full_speed(broker: Broker, stores: Stores) -> None:
@@ -186,9 +186,9 @@ async def test_cancels_and_heartbeats_work_while_a_task_prints_at_full_speed(bro
             beats.add((await until(stores, run_id, "RUNNING"))["heartbeat_at"])
             await asyncio.sleep(AGAIN_SEC)
         await cancel(stores, run_id, None, USER)
-        shown = await ended(stores, run_id)
+        run = await ended(stores, run_id)
 
-    assert (shown["status"], shown["cancel"]["how"]) == ("CANCELLED", "cooperative")
+    assert (run["status"], run["cancel"]["how"]) == ("CANCELLED", "cooperative")
     found = await texts_of(stores, run_id)
     (marker,) = [text for text in found if text.startswith("[pyoco:")]
     at = found.index(marker)
@@ -204,19 +204,19 @@ async def test_a_hundred_thousand_lines_are_stored_in_order(broker: Broker, stor
     assert await texts_of(stores, run_id) == [f"line {number}" for number in range(100_000)]
 
 
-# --- trouble ----------------------------------------------------------------------------------------------------------
+# --- outages ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_broker_that_restarts_costs_no_line(broker: Broker, stores: Stores) -> None:
+async def test_a_broker_restart_loses_no_line(broker: Broker, stores: Stores) -> None:
     async with at_work(broker):
         run_id = await begin(stores, "counts_slowly", lines=400)
         await written(stores, run_id, 20)
         await asyncio.to_thread(broker.kill)
         await asyncio.to_thread(broker.start)
-        shown = await _ended_after_a_restart(broker, run_id)
+        run = await _ended_after_a_restart(broker, run_id)
 
     async with open_stores(settings(broker.url), name="reader") as reading:
-        assert shown["status"] == "COMPLETED"
+        assert run["status"] == "COMPLETED"
         assert await texts_of(reading, run_id) == [f"line {number}" for number in range(400)]
 
 
@@ -225,7 +225,7 @@ async def _ended_after_a_restart(broker: Broker, run_id: RunId) -> dict[str, Any
         return await ended(reading, run_id)
 
 
-async def test_what_a_killed_worker_had_stored_stays_and_the_next_attempt_writes_behind_it(
+async def test_lines_of_a_killed_worker_stay_and_the_next_attempt_appends(
     broker: Broker, stores: Stores, tmp_path: Path
 ) -> None:
     environment = {

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from support.gateways import seen, submit
+from support.gateways import submit, wait_for_status
 from support.printed import ANSWERED_SEC, finished
 from support.workers import Working
 
@@ -16,26 +16,24 @@ pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 
 async def page(client: httpx.AsyncClient, run_id: str, **query: Any) -> dict[str, Any]:
-    answer = await client.get(f"/runs/{run_id}/logs", params=query)
-    assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.json()
-    return told
+    response = await client.get(f"/runs/{run_id}/logs", params=query)
+    assert response.status_code == 200, response.text
+    body: dict[str, Any] = response.json()
+    return body
 
 
 def messages(*pages: dict[str, Any]) -> list[str]:
     return [item["message"] for one in pages for item in one["items"]]
 
 
-async def test_a_finished_run_is_told_whole_with_all_that_is_known_of_a_line(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_finished_log_has_all_lines_with_all_fields(client: httpx.AsyncClient, worker: Working) -> None:
     run_id = await finished(client, worker, "one", "two")
 
-    told = await page(client, run_id)
+    body = await page(client, run_id)
 
-    assert told["run_id"] == run_id
-    assert told["complete"] is True
-    assert told["items"][1] == {
+    assert body["run_id"] == run_id
+    assert body["complete"] is True
+    assert body["items"][1] == {
         "n": 2,
         "ts": 1_700_000_000.0,
         "task": "load",
@@ -46,7 +44,7 @@ async def test_a_finished_run_is_told_whole_with_all_that_is_known_of_a_line(
     }
 
 
-async def test_pages_follow_each_other_without_gap_or_overlap(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_pages_have_no_gap_and_no_overlap(client: httpx.AsyncClient, worker: Working) -> None:
     written = [f"line {number:05} " + "x" * 200 for number in range(2500)]  # over several chunks
     run_id = await finished(client, worker, *written)
 
@@ -61,9 +59,7 @@ async def test_pages_follow_each_other_without_gap_or_overlap(client: httpx.Asyn
     assert (again["items"], again["complete"]) == ([], True)
 
 
-async def test_whoever_waits_is_answered_with_the_first_line_and_then_with_the_end(
-    client: httpx.AsyncClient, worker: Working
-) -> None:
+async def test_a_wait_ends_with_the_first_line_and_with_the_end(client: httpx.AsyncClient, worker: Working) -> None:
     run_id = await submit(client)
     runner = await worker.executor.begun()
     async with asyncio.timeout(ANSWERED_SEC):
@@ -78,26 +74,28 @@ async def test_whoever_waits_is_answered_with_the_first_line_and_then_with_the_e
     assert (messages(second), second["complete"]) == ([], True)
 
 
-async def test_whoever_waits_in_vain_is_told_so_and_may_go_on(client: httpx.AsyncClient, worker: Working) -> None:
+async def test_a_wait_that_times_out_returns_an_empty_page_with_a_token(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
     run_id = await submit(client)
     runner = await worker.executor.begun()
 
     nothing = await page(client, run_id, wait_sec=0.05)
     runner.write("late")
     runner.end()
-    await seen(client, run_id, "COMPLETED")
+    await wait_for_status(client, run_id, "COMPLETED")
 
     assert (nothing["items"], nothing["complete"]) == ([], False)
     assert messages(await page(client, run_id, since_token=nothing["next_token"])) == ["late"]
 
 
 async def test_a_run_that_waits_in_the_queue_has_an_empty_log(client: httpx.AsyncClient) -> None:
-    told = await page(client, await submit(client))
+    body = await page(client, await submit(client))
 
-    assert (told["items"], told["complete"]) == ([], False)
+    assert (body["items"], body["complete"]) == ([], False)
 
 
-async def test_plain_text_is_the_lines_and_a_header_says_where_to_go_on(
+async def test_plain_text_contains_the_lines_and_a_header_the_next_token(
     client: httpx.AsyncClient, worker: Working
 ) -> None:
     run_id = await finished(client, worker, "größer", "", "<script>")
@@ -126,15 +124,15 @@ async def test_plain_text_is_the_lines_and_a_header_says_where_to_go_on(
     ],
     ids=str,
 )
-async def test_a_query_that_cannot_be_answered_is_refused(client: httpx.AsyncClient, query: dict[str, Any]) -> None:
+async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: dict[str, Any]) -> None:
     run_id = await submit(client)
 
-    answer = await client.get(f"/runs/{run_id}/logs", params=query)
+    response = await client.get(f"/runs/{run_id}/logs", params=query)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0043")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0043")
 
 
-async def test_a_token_of_another_run_and_a_tail_behind_a_token_are_refused(client: httpx.AsyncClient) -> None:
+async def test_a_token_of_another_run_or_with_a_tail_is_rejected(client: httpx.AsyncClient) -> None:
     run_id, other_id = await submit(client), await submit(client)
     token = (await page(client, run_id))["next_token"]
 
@@ -142,7 +140,7 @@ async def test_a_token_of_another_run_and_a_tail_behind_a_token_are_refused(clie
         assert (await client.get(f"/runs/{other_id}/logs", params=query)).status_code == 422
 
 
-async def test_a_run_that_is_not_there_is_a_404(client: httpx.AsyncClient) -> None:
-    answer = await client.get("/runs/0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11/logs")
+async def test_a_missing_run_is_a_404(client: httpx.AsyncClient) -> None:
+    response = await client.get("/runs/0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11/logs")
 
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0005")
+    assert (response.status_code, response.json()["err_id"]) == (404, "ERR-PYOCO-0005")

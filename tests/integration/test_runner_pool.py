@@ -1,4 +1,4 @@
-"""Real runner processes under a real pool: how runs end, how processes die, and that nothing is left behind."""
+"""Real runner processes of a real pool: ends of runs, deaths of processes, and no leftovers."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, p
 
 
 class Output:
-    """What the runners have written, and a way to wait for it."""
+    """The output of the runners, with a way to wait for it."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
-        self.heard: list[LogLine] = []
+        self.all_lines: list[LogLine] = []
         self._more = asyncio.Event()
 
     def __call__(self, run_id: str, lines: Sequence[LogLine]) -> None:
         self.lines += [(run_id, line.text) for line in lines]
-        self.heard += lines
+        self.all_lines += lines
         self._more.set()
 
     def of(self, run_id: str) -> list[str]:
@@ -82,16 +82,16 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def until_stopped(pid: int, limit_sec: float = 10) -> None:
-    """Wait until every thread of the process has stopped; the kernel tells this to the parent only."""
+def wait_until_stopped(pid: int, limit_sec: float = 10) -> None:
+    """Waits until every thread of the process has stopped; the kernel reports this to the parent only."""
     deadline = time.monotonic() + limit_sec
     while not all(stat.read_text().rpartition(") ")[2][0] == "T" for stat in Path(f"/proc/{pid}/task").glob("*/stat")):
         assert time.monotonic() < deadline, f"process {pid} did not stop"
         os.sched_yield()
 
 
-def until_gone(pid: int, limit_sec: float = 10) -> None:
-    """Wait for the end of a process that is nobody's child here."""
+def wait_until_ended(pid: int, limit_sec: float = 10) -> None:
+    """Waits for the end of a process that is not a child of this one."""
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -142,7 +142,7 @@ def pids_in(lines: list[str]) -> list[int]:
     return [int(line.removeprefix("pid ")) for line in lines if line.startswith("pid ")]
 
 
-async def test_a_short_run_comes_back_in_one_piece(pool: RunnerPool, output: Output) -> None:
+async def test_a_short_run_returns_one_batch_of_updates(pool: RunnerPool, output: Output) -> None:
     tries = [await play(pool, "sum", a=2, b=3) for _ in range(20)]  # a busy machine may make some of them long
 
     updates = min(tries, key=len)
@@ -155,7 +155,7 @@ async def test_a_short_run_comes_back_in_one_piece(pool: RunnerPool, output: Out
     assert output.of("run-1") == ["adding 2 and 3"] * 20
 
 
-async def test_the_steps_of_a_long_run_come_while_it_runs(pool: RunnerPool) -> None:
+async def test_steps_of_a_long_run_are_reported_while_it_runs(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("wait_until_cancelled"))
         updates = runner.updates()
@@ -168,7 +168,7 @@ async def test_the_steps_of_a_long_run_come_while_it_runs(pool: RunnerPool) -> N
     assert ended_of(rest).how == "cancelled"
 
 
-async def test_runners_work_side_by_side_and_are_reused(pool: RunnerPool) -> None:
+async def test_runners_work_in_parallel_and_are_reused(pool: RunnerPool) -> None:
     pids = pool.pids()
 
     runs = [play(pool, "sum", f"run-{n}", a=n, b=n) for n in range(20)]
@@ -178,14 +178,14 @@ async def test_runners_work_side_by_side_and_are_reused(pool: RunnerPool) -> Non
     assert pool.pids() == pids
 
 
-async def test_more_outputs_than_a_frame_holds_come_in_several(pool: RunnerPool) -> None:
+async def test_outputs_above_the_frame_limit_are_sent_in_several_frames(pool: RunnerPool) -> None:
     updates = await play(pool, "large_loop")
 
     assert [step.nth for step in steps_of(updates) if isinstance(step, TaskSucceeded)] == list(range(1, 201))
     assert ended_of(updates).how == "completed"
 
 
-async def test_a_job_that_does_not_fit_into_a_frame_is_refused_and_the_runner_stays_free(pool: RunnerPool) -> None:
+async def test_a_job_above_the_frame_limit_is_rejected_and_the_runner_stays_free(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         with pytest.raises(FrameTooLarge):
             runner.begin(job("sum", a="x" * 9_000_000))
@@ -226,7 +226,7 @@ async def test_a_task_that_closes_stdout_does_not_silence_the_next_run(pool: Run
 
 
 @one_runner
-async def test_the_next_run_finds_folder_and_environment_as_they_were(pool: RunnerPool, tmp_path: Path) -> None:
+async def test_the_next_run_has_the_original_folder_and_environment(pool: RunnerPool, tmp_path: Path) -> None:
     pids = pool.pids()
 
     await play(pool, "wander_off", "run-a")
@@ -248,13 +248,13 @@ async def test_a_flow_does_not_see_the_secrets_of_its_worker(output: Output, mon
     assert outputs_of(updates) == {"secrets": ["PYOCO_OF_THE_FLOW"]}
 
 
-async def test_a_task_that_exits_the_process_is_named_by_its_exit_code(pool: RunnerPool) -> None:
+async def test_an_exit_by_a_task_is_reported_with_its_exit_code(pool: RunnerPool) -> None:
     updates = await play(pool, "vanish")
 
     assert died_of(updates) == RunnerDied(exit_code=3, signal_name=None, last_lines=("last words",))
 
 
-async def test_a_crash_is_named_by_its_signal_and_brings_the_last_lines(pool: RunnerPool, output: Output) -> None:
+async def test_a_crash_is_reported_with_its_signal_and_last_lines(pool: RunnerPool, output: Output) -> None:
     updates = await play(pool, "crash")
 
     died = died_of(updates)
@@ -275,10 +275,10 @@ async def test_a_dead_runner_is_replaced(pool: RunnerPool) -> None:
 
 
 @needs_linux
-async def test_a_job_given_to_a_runner_that_has_just_died_never_began(pool: RunnerPool) -> None:
+async def test_a_job_given_to_a_dead_runner_never_began(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         os.kill(runner.pid, signal.SIGKILL)
-        until_gone(runner.pid)
+        wait_until_ended(runner.pid)
         runner.begin(job("sum", a=1, b=1))
 
         updates = await updates_of(runner)
@@ -289,10 +289,10 @@ async def test_a_job_given_to_a_runner_that_has_just_died_never_began(pool: Runn
 
 
 @needs_linux
-async def test_a_job_that_lay_unread_when_its_runner_died_never_began(pool: RunnerPool) -> None:
+async def test_a_job_unread_by_a_dead_runner_never_began(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         os.kill(runner.pid, signal.SIGSTOP)
-        until_stopped(runner.pid)
+        wait_until_stopped(runner.pid)
         runner.begin(job("sum", a=1, b=1))
         runner.kill()
 
@@ -319,7 +319,7 @@ async def test_an_idle_runner_that_dies_is_replaced(pool: RunnerPool) -> None:
     assert before[1] in pool.pids()
 
 
-async def test_a_cancel_that_is_ignored_ends_with_a_kill(pool: RunnerPool, output: Output) -> None:
+async def test_an_ignored_cancel_ends_with_a_kill(pool: RunnerPool, output: Output) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("ignore_cancel"))
         await output.until(lambda lines: "waiting" in lines)
@@ -332,10 +332,10 @@ async def test_a_cancel_that_is_ignored_ends_with_a_kill(pool: RunnerPool, outpu
 
 
 @one_runner
-async def test_a_late_cancel_does_not_hit_the_next_run(pool: RunnerPool) -> None:
+async def test_a_late_cancel_does_not_affect_the_next_run(pool: RunnerPool) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("sum", "run-a", a=1, b=1))
-        runner.cancel()  # may come too late for run-a
+        runner.cancel()  # may arrive too late for run-a
         await updates_of(runner)
         runner.begin(job("sum", "run-b", a=1, b=1))
         second = ended_of(await updates_of(runner))
@@ -343,7 +343,7 @@ async def test_a_late_cancel_does_not_hit_the_next_run(pool: RunnerPool) -> None
     assert second.how == "completed"
 
 
-async def test_a_runner_given_back_in_the_middle_of_a_run_is_not_lent_again(pool: RunnerPool, output: Output) -> None:
+async def test_a_runner_returned_during_a_run_is_not_reused(pool: RunnerPool, output: Output) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("ignore_cancel"))
         await output.until(lambda lines: "waiting" in lines)
@@ -356,7 +356,7 @@ async def test_a_runner_given_back_in_the_middle_of_a_run_is_not_lent_again(pool
 
 
 @needs_linux
-async def test_a_runner_stands_apart_from_its_supervisor(pool: RunnerPool) -> None:
+async def test_a_runner_is_isolated_from_its_supervisor(pool: RunnerPool) -> None:
     seen = outputs_of(await play(pool, "where", "run-7"))["where"]
 
     assert isinstance(seen, dict)
@@ -366,7 +366,7 @@ async def test_a_runner_stands_apart_from_its_supervisor(pool: RunnerPool) -> No
 
 
 @needs_linux
-async def test_a_kill_takes_the_programs_that_a_task_started_with_it(pool: RunnerPool, output: Output) -> None:
+async def test_a_kill_ends_the_programs_of_a_task(pool: RunnerPool, output: Output) -> None:
     async with pool.borrow() as runner:
         runner.begin(job("start_programs"))
         pids = pids_in(await output.until(lambda lines: len(pids_in(lines)) == 2))
@@ -374,21 +374,21 @@ async def test_a_kill_takes_the_programs_that_a_task_started_with_it(pool: Runne
         assert died_of(await updates_of(runner)).signal_name == "SIGKILL"
 
     for pid in pids:
-        until_gone(pid)
+        wait_until_ended(pid)
 
 
 @needs_linux
-async def test_a_crash_takes_the_runners_group_with_it(pool: RunnerPool, output: Output) -> None:
+async def test_a_crash_ends_the_process_group_of_the_runner(pool: RunnerPool, output: Output) -> None:
     updates = await play(pool, "start_programs_and_crash")
 
     assert died_of(updates).signal_name == "SIGABRT"
     for pid in pids_in(output.of("run-1")):
-        until_gone(pid)
+        wait_until_ended(pid)
 
 
 @needs_linux
 @one_runner
-async def test_a_stray_that_holds_the_log_open_delays_nothing_and_goes_with_the_pool(
+async def test_a_stray_process_with_an_open_log_pipe_delays_nothing_and_ends_with_the_pool(
     pool: RunnerPool, output: Output
 ) -> None:
     async with asyncio.timeout(5):
@@ -397,7 +397,7 @@ async def test_a_stray_that_holds_the_log_open_delays_nothing_and_goes_with_the_
 
     assert died_of(updates).signal_name == "SIGABRT"
     (stray,) = pids_in(output.of("run-1"))
-    until_gone(stray)
+    wait_until_ended(stray)
 
 
 async def test_a_runner_that_sends_invalid_frames_is_killed(pool: RunnerPool) -> None:
@@ -437,14 +437,14 @@ async def test_a_waiting_borrower_fails_when_the_pool_closes(pool: RunnerPool, o
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("print('so long'); import os; os._exit(7)", "died (exit code 7)\nso long"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "died (SIGSEGV)"),
     ],
 )
-async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, code: str, said: str) -> None:
+async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, code: str, message: str) -> None:
     (tmp_path / "broken_flows.py").write_text(code)
     pool = RunnerPool(f"{tmp_path}/broken_flows.py:resolve", 2, lambda run_id, lines: None)
 
@@ -452,11 +452,11 @@ async def test_a_resolver_that_cannot_be_loaded_fails_the_start(tmp_path: Path, 
         async with asyncio.timeout(10):
             await pool.start()
 
-    assert said in refused.value.detail
+    assert message in refused.value.detail
     assert pool.pids() == []
 
 
-async def test_a_resolver_that_breaks_later_fails_jobs_rather_than_keep_them_waiting(
+async def test_a_resolver_that_breaks_later_fails_its_jobs(
     output: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -502,7 +502,7 @@ asyncio.run(main())
 
 
 @needs_linux
-def test_a_supervisor_killed_with_9_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_killed_supervisor_leaves_no_process(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SUPERVISOR, json.dumps(sys.path), FLOWS]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as supervisor:
         assert supervisor.stdout is not None
@@ -512,4 +512,4 @@ def test_a_supervisor_killed_with_9_leaves_nothing_behind(tmp_path: Path) -> Non
         supervisor.kill()
 
         for pid in (*runners, *programs):
-            until_gone(pid)
+            wait_until_ended(pid)

@@ -1,4 +1,4 @@
-"""Every endpoint of the first slice, through the gateway, on a real nats-server; nobody works on the runs here."""
+"""The endpoints of `/runs` through the gateway on a real nats-server, without a worker."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, serving, submit
-from support.hand import Hand
+from support.run_driver import RunDriver
 from support.runners import began, declared, succeeded
 
 # --- health and submit ------------------------------------------------------------------------------------------------
 
 
-async def test_a_gateway_says_that_it_is_well_and_that_its_broker_is_there(config: NatsBackendConfig) -> None:
+async def test_health_reports_a_connected_broker(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
-        answer = await client.get("/health")
+        response = await client.get("/health")
 
-    assert answer.status_code == 200
-    assert answer.json() == {"status": "ok", "nats": "connected", "version": __version__}
+    assert response.status_code == 200
+    assert response.json() == {"status": "ok", "nats": "connected", "version": __version__}
 
 
-async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contract(config: NatsBackendConfig) -> None:
+async def test_a_submitted_run_is_readable_at_once_with_every_field_of_the_contract(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         accepted = (await client.post("/runs", json={"flow_name": "hello", "params": {"深": [1, None]}})).json()
         run = (await client.get(f"/runs/{accepted['run_id']}")).json()
@@ -41,13 +41,13 @@ async def test_a_submitted_run_can_be_read_at_once_with_every_field_of_the_contr
     assert {"state", "task_records"}.isdisjoint(run)
 
 
-async def test_a_request_id_ties_answer_and_event_together(config: NatsBackendConfig) -> None:
+async def test_response_and_event_have_the_request_id(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
-        answer = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
-        (stored,) = await stores.events.read(RunId(answer.json()["run_id"]))
+        response = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
+        (stored,) = await stores.events.read(RunId(response.json()["run_id"]))
         unasked = await client.get("/health")
 
-    assert answer.headers["x-request-id"] == "ticket-4711"
+    assert response.headers["x-request-id"] == "ticket-4711"
     assert stored.commit.correlation_id == "ticket-4711"
     assert len(unasked.headers["x-request-id"]) >= 16
 
@@ -85,20 +85,20 @@ UNKNOWN = "018f0000-0000-7000-8000-000000000000"
     ],
     ids=lambda value: str(value)[:40],
 )
-async def test_what_cannot_be_answered_is_refused_with_the_ids_of_the_contract(
+async def test_an_invalid_request_gets_the_error_ids_of_the_contract(
     client: httpx.AsyncClient, method: str, path: str, body: bytes, status: int, err_id: str | None
 ) -> None:
-    answer = await client.request(method, path, content=body)
+    response = await client.request(method, path, content=body)
 
-    assert answer.status_code == status
-    told = answer.json()
-    assert told.keys() == {"detail", "err_id", "msg_id", "message", "hint"}
-    assert err_id in (None, told["err_id"])
-    assert told["msg_id"].removeprefix("MSG") == told["err_id"].removeprefix("ERR")
-    assert answer.headers["x-request-id"]
+    assert response.status_code == status
+    error = response.json()
+    assert error.keys() == {"detail", "err_id", "msg_id", "message", "hint"}
+    assert err_id in (None, error["err_id"])
+    assert error["msg_id"].removeprefix("MSG") == error["err_id"].removeprefix("ERR")
+    assert response.headers["x-request-id"]
 
 
-async def test_a_refused_submit_leaves_no_run(config: NatsBackendConfig) -> None:
+async def test_a_rejected_submit_leaves_no_run(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         await client.post("/runs", json={"flow_name": ""})
 
@@ -108,12 +108,12 @@ async def test_a_refused_submit_leaves_no_run(config: NatsBackendConfig) -> None
 # --- reading ----------------------------------------------------------------------------------------------------------
 
 
-async def test_tasks_are_shown_as_they_go_and_records_when_asked_for(config: NatsBackendConfig) -> None:
+async def test_task_states_are_returned_and_records_on_request(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
-        hand = Hand(stores)
+        driver = RunDriver(stores)
         run_id = await submit(client)
-        await hand.start(run_id)
-        await hand.record(
+        await driver.start(run_id)
+        await driver.record(
             run_id, declared("load", "save"), began("load"), succeeded("load", {"rows": 2}), began("save")
         )
         plain = (await client.get(f"/runs/{run_id}")).json()
@@ -129,11 +129,11 @@ async def test_tasks_are_shown_as_they_go_and_records_when_asked_for(config: Nat
     assert all(one["task_records"] == tasks["task_records"] for one in included)
 
 
-async def test_a_failed_run_says_why(config: NatsBackendConfig) -> None:
+async def test_a_failed_run_has_its_error(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
         run_id = await submit(client)
-        await Hand(stores).start(run_id)
-        await Hand(stores).fail(run_id, "ValueError: no such file")
+        await RunDriver(stores).start(run_id)
+        await RunDriver(stores).fail(run_id, "ValueError: no such file")
         run = (await client.get(f"/runs/{run_id}")).json()
 
     assert (run["status"], run["error"]) == ("FAILED", "ValueError: no such file")
@@ -143,7 +143,7 @@ async def test_a_failed_run_says_why(config: NatsBackendConfig) -> None:
 # --- listing ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_list_shows_what_this_gateway_has_just_written_newest_first(config: NatsBackendConfig) -> None:
+async def test_a_list_contains_the_own_writes_newest_first(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         for _ in range(20):
             run_id = await submit(client)
@@ -156,7 +156,7 @@ async def test_a_list_shows_what_this_gateway_has_just_written_newest_first(conf
     assert len(everything) == 20
 
 
-async def test_a_list_of_another_gateway_shows_it_soon_after(
+async def test_a_list_of_another_gateway_soon_contains_a_write(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path
 ) -> None:
     other = gateway_settings(broker.url, tmp_path, index_path=str(tmp_path / "other.sqlite"))
@@ -165,11 +165,11 @@ async def test_a_list_of_another_gateway_shows_it_soon_after(
         await listed(second, [run_id])
 
 
-async def test_a_list_can_be_asked_for_by_status_flow_and_tag(config: NatsBackendConfig) -> None:
+async def test_a_list_is_filtered_by_status_flow_and_tag(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
         hello, etl = await submit(client, "hello"), await submit(client, "etl", tag="gpu")
-        await Hand(stores).start(etl)
-        await Hand(stores).complete(etl)
+        await RunDriver(stores).start(etl)
+        await RunDriver(stores).complete(etl)
 
         await listed(client, [etl], status="COMPLETED")
         await listed(client, [hello], status="PENDING")
@@ -179,7 +179,7 @@ async def test_a_list_can_be_asked_for_by_status_flow_and_tag(config: NatsBacken
         await listed(client, [], flow="e' OR 1=1 --")
 
 
-async def test_a_list_item_is_a_summary_unless_all_is_asked_for(config: NatsBackendConfig) -> None:
+async def test_a_list_item_is_a_summary_by_default(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run_id = await submit(client, params={"n": 1})
         (summary,) = (await client.get("/runs")).json()
@@ -191,7 +191,7 @@ async def test_a_list_item_is_a_summary_unless_all_is_asked_for(config: NatsBack
     assert "state" not in whole
 
 
-async def test_fifty_are_listed_unless_more_or_less_is_asked_for(config: NatsBackendConfig) -> None:
+async def test_the_default_limit_of_a_list_is_fifty(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         await asyncio.gather(*(submit(client) for _ in range(60)))
 
@@ -200,7 +200,7 @@ async def test_fifty_are_listed_unless_more_or_less_is_asked_for(config: NatsBac
         assert len((await client.get("/runs?limit=7&include=full")).json()) == 7
 
 
-async def test_a_gateway_without_its_index_file_builds_it_again(config: NatsBackendConfig) -> None:
+async def test_a_lost_index_file_is_rebuilt(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run_ids = {await submit(client) for _ in range(5)}
     for file in Path(config.index_path).parent.glob("runs.sqlite*"):
@@ -215,19 +215,19 @@ async def test_a_gateway_without_its_index_file_builds_it_again(config: NatsBack
 # --- cancel -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_waiting_run_is_cancelling_in_the_answer_and_cancelled_right_after(config: NatsBackendConfig) -> None:
+async def test_a_cancelled_waiting_run_is_cancelling_and_then_cancelled(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run_id = await submit(client)
-        answer = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})
+        response = await client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})
         after = (await client.get(f"/runs/{run_id}")).json()
 
-    assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLING")
+    assert (response.status_code, response.json()["status"]) == (200, "CANCELLING")
     assert after["status"] == "CANCELLED"
     assert after["cancel_requested_at"] == after["cancel"]["requested_at"]
     assert (after["cancel"]["how"], after["cancel"]["reason"]) == ("before_start", "wrong input")
 
 
-async def test_cancelling_twice_is_cancelling_once(config: NatsBackendConfig) -> None:
+async def test_cancelling_is_idempotent(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run_id = await submit(client)
         await client.post(f"/runs/{run_id}/cancel")
@@ -236,28 +236,28 @@ async def test_cancelling_twice_is_cancelling_once(config: NatsBackendConfig) ->
     assert (again.status_code, again.json()["status"]) == (200, "CANCELLED")
 
 
-async def test_cancelling_a_finished_run_shows_how_it_ended(config: NatsBackendConfig) -> None:
+async def test_cancelling_a_finished_run_returns_its_final_state(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
         run_id = await submit(client)
-        await Hand(stores).start(run_id)
-        await Hand(stores).complete(run_id)
-        answer = await client.post(f"/runs/{run_id}/cancel")
+        await RunDriver(stores).start(run_id)
+        await RunDriver(stores).complete(run_id)
+        response = await client.post(f"/runs/{run_id}/cancel")
 
-    assert (answer.status_code, answer.json()["status"]) == (200, "COMPLETED")
-    assert "cancel" not in answer.json()
-
-
-# --- starting again ---------------------------------------------------------------------------------------------------
+    assert (response.status_code, response.json()["status"]) == (200, "COMPLETED")
+    assert "cancel" not in response.json()
 
 
-async def test_a_gateway_that_starts_again_finds_what_it_made(config: NatsBackendConfig) -> None:
+# --- restart ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_survives_a_gateway_restart(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run_id = await submit(client)
     async with serving(config) as client:
         assert (await client.get(f"/runs/{run_id}")).json()["status"] == "PENDING"
 
 
-async def test_a_gateway_without_a_place_for_its_index_leaves_nothing_behind(
+async def test_a_gateway_without_a_folder_for_its_index_leaves_nothing(
     config: NatsBackendConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = tmp_path / "temporary"

@@ -1,4 +1,4 @@
-"""`POST /runs/yaml` on a real nats-server: what is accepted is safe and whole, and the rest gets its own error."""
+"""`POST /runs/yaml` on a real nats-server: accepted files are complete and safe, others get a specific error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.http_client import AsyncPyocoHttpClient
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, serving
 
@@ -25,18 +25,18 @@ async def send(client: httpx.AsyncClient, text: str | bytes = TWO_TASKS, **field
     return await client.post("/runs/yaml", files=files, data={"flow_name": "nightly"} | fields)
 
 
-async def refused(answer: httpx.Response, status: int, err_id: str) -> str:
-    body: dict[str, Any] = answer.json()
-    assert (answer.status_code, body["err_id"]) == (status, err_id)
+async def refused(response: httpx.Response, status: int, err_id: str) -> str:
+    body: dict[str, Any] = response.json()
+    assert (response.status_code, body["err_id"]) == (status, err_id)
     return str(body["detail"])
 
 
-async def test_an_accepted_file_is_a_pending_run_with_its_tasks_and_its_defaults(client: httpx.AsyncClient) -> None:
-    answer = await send(client, tag="gpu", timeout_sec="90.5")
+async def test_an_accepted_file_is_a_pending_run_with_tasks_and_defaults(client: httpx.AsyncClient) -> None:
+    response = await send(client, tag="gpu", timeout_sec="90.5")
 
-    assert answer.status_code == 200
-    assert answer.json().keys() == {"run_id", "status", "durability"}
-    run = (await client.get(f"/runs/{answer.json()['run_id']}")).json()
+    assert response.status_code == 200
+    assert response.json().keys() == {"run_id", "status", "durability"}
+    run = (await client.get(f"/runs/{response.json()['run_id']}")).json()
     assert (run["status"], run["flow_name"], run["tag"], run["tags"]) == ("PENDING", "nightly", "gpu", ["gpu"])
     assert (run["params"], run["timeout_sec"]) == ({"day": "monday", "n": 2}, 90.5)
     assert run["tasks"] == {"load": "PENDING", "save": "PENDING"}
@@ -57,9 +57,7 @@ async def test_an_accepted_file_is_a_pending_run_with_its_tasks_and_its_defaults
         ("tasks: \0", "characters"),
     ],
 )
-async def test_a_file_that_could_not_run_is_refused_and_leaves_no_run(
-    client: httpx.AsyncClient, text: str, words: str
-) -> None:
+async def test_an_invalid_file_is_rejected_and_leaves_no_run(client: httpx.AsyncClient, text: str, words: str) -> None:
     assert words in await refused(await send(client, text), 422, "ERR-PYOCO-0002")
     assert (await client.get("/runs")).json() == []
 
@@ -80,11 +78,11 @@ async def test_a_file_that_could_not_run_is_refused_and_leaves_no_run(
         ({"timeout_sec": "1" * 33}, "timeout_sec: "),
     ],
 )
-async def test_a_bad_field_is_named(client: httpx.AsyncClient, fields: dict[str, str], words: str) -> None:
+async def test_an_invalid_field_is_named(client: httpx.AsyncClient, fields: dict[str, str], words: str) -> None:
     assert words in await refused(await send(client, **fields), 422, "ERR-PYOCO-0002")
 
 
-async def test_what_is_missing_is_named(client: httpx.AsyncClient) -> None:
+async def test_a_missing_field_is_named(client: httpx.AsyncClient) -> None:
     no_file = await client.post("/runs/yaml", files={"flow_name": (None, "nightly")})
     no_name = await client.post("/runs/yaml", files={"workflow": TWO_TASKS.encode()})
     no_form = await client.post("/runs/yaml", json={"flow_name": "nightly"})
@@ -95,11 +93,11 @@ async def test_what_is_missing_is_named(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("size", [262_145, 1_000_000, 3_000_000])
-async def test_a_file_above_its_limit_has_an_error_of_its_own(client: httpx.AsyncClient, size: int) -> None:
+async def test_a_file_above_its_limit_has_a_specific_error(client: httpx.AsyncClient, size: int) -> None:
     assert "262144" in await refused(await send(client, b"#" * size), 413, "ERR-PYOCO-0016")
 
 
-async def test_a_file_above_its_limit_is_known_as_such_when_no_size_is_declared(client: httpx.AsyncClient) -> None:
+async def test_a_file_above_its_limit_is_detected_without_a_declared_size(client: httpx.AsyncClient) -> None:
     head = b'--cut\r\nContent-Disposition: form-data; name="workflow"; filename="flow.yaml"\r\n\r\n'
 
     async def endless() -> AsyncIterator[bytes]:
@@ -108,9 +106,9 @@ async def test_a_file_above_its_limit_is_known_as_such_when_no_size_is_declared(
             yield b"#" * 50_000
 
     kind = {"content-type": "multipart/form-data; boundary=cut"}
-    answer = await client.post("/runs/yaml", content=endless(), headers=kind)
+    response = await client.post("/runs/yaml", content=endless(), headers=kind)
 
-    await refused(answer, 413, "ERR-PYOCO-0016")
+    await refused(response, 413, "ERR-PYOCO-0016")
 
 
 async def test_defaults_above_the_limit_of_params_are_too_large(client: httpx.AsyncClient) -> None:
@@ -119,18 +117,18 @@ async def test_defaults_above_the_limit_of_params_are_too_large(client: httpx.As
     assert "params" in await refused(await send(client, text), 413, "ERR-PYOCO-0002")
 
 
-async def test_what_does_not_fit_into_a_message_is_too_large_and_not_an_absent_broker(tmp_path: Path) -> None:
+async def test_a_run_above_the_message_limit_is_too_large_and_not_unavailable(tmp_path: Path) -> None:
     with Broker(tmp_path, max_payload=65_536) as broker:
         limits = {"workflow_yaml_max_bytes": 65_536, "max_run_snapshot_bytes": 65_536}
         async with serving(gateway_settings(broker.url, tmp_path, **limits)) as client:
-            answer = await send(client, (TWO_TASKS + "# ").ljust(65_500, "x"))
+            response = await send(client, (TWO_TASKS + "# ").ljust(65_500, "x"))
 
-            await refused(answer, 413, "ERR-PYOCO-0002")
+            await refused(response, 413, "ERR-PYOCO-0002")
             assert (await client.get("/runs")).json() == []
 
 
 @pytest.mark.parametrize("setting", ["workflow_yaml_max_bytes", "max_run_snapshot_bytes"])
-async def test_a_limit_above_the_largest_message_of_the_broker_refuses_the_start(tmp_path: Path, setting: str) -> None:
+async def test_a_limit_above_the_message_limit_of_the_broker_prevents_the_start(tmp_path: Path, setting: str) -> None:
     limits = {"workflow_yaml_max_bytes": 65_536, "max_run_snapshot_bytes": 65_536} | {setting: 65_537}
 
     with Broker(tmp_path, max_payload=65_536) as broker, pytest.raises(InvalidUsage, match=f"PYOCO_{setting.upper()}"):
@@ -138,27 +136,27 @@ async def test_a_limit_above_the_largest_message_of_the_broker_refuses_the_start
             pass
 
 
-async def test_callables_outside_of_the_allowed_ones_are_refused_by_name(nats_url: str, tmp_path: Path) -> None:
+async def test_callables_that_are_not_allowed_are_named(nats_url: str, tmp_path: Path) -> None:
     async with serving(gateway_settings(nats_url, tmp_path, callable_allow="tasks:load, team.*:*")) as client:
-        answer = await send(client)
+        response = await send(client)
         allowed = await send(client, TWO_TASKS.replace("tasks:save", "team.reports:save"))
 
-    assert "task 'save': the callable 'tasks:save'" in await refused(answer, 422, "ERR-PYOCO-0002")
+    assert "task 'save': the callable 'tasks:save'" in await refused(response, 422, "ERR-PYOCO-0002")
     assert allowed.status_code == 200
 
 
-async def test_a_file_needs_the_scope_to_write_and_its_run_belongs_to_the_callers_tenant(
+async def test_a_file_requires_the_write_scope_and_its_run_has_the_callers_tenant(
     nats_url: str, tmp_path: Path
 ) -> None:
     config = gateway_settings(nats_url, tmp_path, http_auth_mode="api_key", auth_pepper="a pepper")
     async with serving(config) as client:
         stranger = await send(client)
-        client.headers.update(showing(await hand_out(config, "team-a", Scope.RUNS_READ)))
+        client.headers.update(api_key_headers(await hand_out(config, "team-a", Scope.RUNS_READ)))
         reader = await send(client)
-        client.headers.update(showing(await hand_out(config, "team-a")))
+        client.headers.update(api_key_headers(await hand_out(config, "team-a")))
         run_id = (await send(client)).json()["run_id"]
         ours = await client.get(f"/runs/{run_id}")
-        client.headers.update(showing(await hand_out(config, "team-b")))
+        client.headers.update(api_key_headers(await hand_out(config, "team-b")))
         theirs = await client.get(f"/runs/{run_id}")
 
     await refused(stranger, 401, "ERR-PYOCO-0014")
@@ -167,7 +165,7 @@ async def test_a_file_needs_the_scope_to_write_and_its_run_belongs_to_the_caller
     await refused(theirs, 404, "ERR-PYOCO-0005")
 
 
-async def test_the_form_of_the_sdk_is_the_form_that_is_taken(client: httpx.AsyncClient) -> None:
+async def test_the_form_of_the_sdk_is_accepted(client: httpx.AsyncClient) -> None:
     sdk = AsyncPyocoHttpClient(str(client.base_url), transport=client._transport)
 
     accepted = await sdk.submit_run_yaml(TWO_TASKS, "gpu", "from a program")

@@ -1,4 +1,4 @@
-"""Executions with peers that disconnect, fall silent and refuse."""
+"""Executions with peers that disconnect, stop responding and reject requests."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def test_both_requests_of_execute_have_one_key(kind: Kind) -> None:
         started = twin(peer, kind=kind).ask("execute", "release", {"version": "1"}, idempotency_key="release-1")
 
     assert started["executionId"] == "e"
-    assert [asked.target for asked in peer.asked] == ["/executions"] * 2 + ["/executions/e/start"] * 2
-    assert {asked.headers["idempotency-key"] for asked in peer.asked} == {"release-1"}
+    assert [requests.target for requests in peer.requests] == ["/executions"] * 2 + ["/executions/e/start"] * 2
+    assert {requests.headers["idempotency-key"] for requests in peer.requests} == {"release-1"}
 
 
 def test_an_execution_that_could_not_be_started_is_reported_with_its_key() -> None:
     with Peer(ACCEPTED, Cut()) as peer, pytest.raises(SubmitUncertain) as caught:
         twin(peer).ask("execute", "release")
 
-    assert caught.value.idempotency_key == peer.asked[0].headers["idempotency-key"]
+    assert caught.value.idempotency_key == peer.requests[0].headers["idempotency-key"]
 
 
 def test_a_claim_may_take_longer_than_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,16 +67,21 @@ def test_a_claim_may_take_longer_than_the_timeout(monkeypatch: pytest.MonkeyPatc
     with Peer(NOTHING) as peer:
         assert twin(peer, timeout=0.5).ask("claim_node", ["release"], "w", 20, 30) is None
 
-    assert json.loads(peer.asked[0].body) == {"graphIds": ["release"], "workerId": "w", "waitSec": 20, "leaseSec": 30}
+    assert json.loads(peer.requests[0].body) == {
+        "graphIds": ["release"],
+        "workerId": "w",
+        "waitSec": 20,
+        "leaseSec": 30,
+    }
 
 
 @BOTH
-def test_a_claim_whose_answer_was_lost_is_the_same_claim_again(kind: Kind) -> None:
+def test_a_claim_whose_response_was_lost_is_repeated_with_its_key(kind: Kind) -> None:
     with Peer(Cut(), CLAIMED) as peer:
         claim = twin(peer, kind=kind).ask("claim_node", ["release"], "w")
 
     assert (claim["nodeId"], claim["attempt"]) == ("build", 1)
-    assert len({asked.headers["idempotency-key"] for asked in peer.asked}) == 1
+    assert len({requests.headers["idempotency-key"] for requests in peer.requests}) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +106,7 @@ def test_every_page_is_fetched(
     with Peer(*pages) as peer:
         assert twin(peer).take(method, *arguments, **named) == [1, 2, 3]
 
-    assert [asked.target for asked in peer.asked] == [first, second]
+    assert [requests.target for requests in peer.requests] == [first, second]
 
 
 @BOTH
@@ -118,8 +123,8 @@ def test_events_are_followed_over_a_lost_connection_to_the_end(kind: Kind, cut: 
         ("EXECUTION_COMPLETED", "3.1"),
         ("EXECUTION_ARCHIVED", "4.0"),
     ]
-    assert [asked.headers.get("last-event-id") for asked in peer.asked] == [None, "2.0", "2.0"]
-    assert {asked.headers["accept"] for asked in peer.asked} == {"text/event-stream"}
+    assert [requests.headers.get("last-event-id") for requests in peer.requests] == [None, "2.0", "2.0"]
+    assert {requests.headers["accept"] for requests in peer.requests} == {"text/event-stream"}
 
 
 def test_a_connection_lost_after_the_end_is_opened_again_for_later_events() -> None:
@@ -127,4 +132,4 @@ def test_a_connection_lost_after_the_end_is_opened_again_for_later_events() -> N
         items = twin(peer).take("follow_events", "e", after="2.0")
 
     assert [item["id"] for item in items] == ["3.0"]
-    assert [asked.headers["last-event-id"] for asked in peer.asked] == ["2.0", "3.0"]
+    assert [requests.headers["last-event-id"] for requests in peer.requests] == ["2.0", "3.0"]

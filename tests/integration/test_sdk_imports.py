@@ -1,4 +1,4 @@
-"""What importing the SDK brings along, in an interpreter of its own."""
+"""The modules that an import of the SDK loads, in a separate interpreter."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SRC = Path(sdk.__file__).parents[2]
 def loaded_by(statement: str) -> set[str]:
     """The modules that a fresh interpreter has after the statement."""
     program = f"import sys; sys.path.insert(0, {str(SRC)!r})\n{statement}\nprint(*sys.modules)"
-    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    return set(answer.stdout.split())
+    response = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(response.stdout.split())
 
 
 def test_the_whole_sdk_loads_nothing_of_the_server() -> None:

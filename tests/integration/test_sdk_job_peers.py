@@ -1,4 +1,4 @@
-"""Jobs and their logs from peers that disconnect, restart, answer wrongly and refuse."""
+"""Jobs and their logs from peers that disconnect, restart, send wrong responses and reject requests."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def followed(
     """The numbers of the lines, and how the job ended."""
     how: dict[str, Any] = {"base_url": peer.url, "timing": (pauses or Pauses()).timing()}
 
-    async def awaited() -> tuple[list[int], str | None]:
+    async def follow_async() -> tuple[list[int], str | None]:
         async with AsyncPyocoHttpClient(**how) as client, client.follow_job_logs("j", **wanted) as lines:
             return [entry["n"] async for entry in lines], lines.status
 
     if kind == "async":
-        return asyncio.run(awaited())
+        return asyncio.run(follow_async())
     with PyocoHttpClient(**how) as client, client.follow_job_logs("j", **wanted) as lines:
         return [entry["n"] for entry in lines], lines.status
 
 
 def text(body: bytes, first: int | None = None, whole: int | None = None, **headers: str) -> Reply:
-    """A log as text: all of it, or what there is from a byte on."""
+    """A log as text: completely, or from a byte on."""
     named = {name.replace("_", "-"): value for name, value in headers.items()} | {"Content-Type": "text/plain"}
     if first is None:
         return Reply(body=body, headers=named)
@@ -67,11 +67,11 @@ def text(body: bytes, first: int | None = None, whole: int | None = None, **head
     return Reply(status=206, body=body, headers=named | {"Content-Range": f"bytes {first}-{last}/{whole or last + 1}"})
 
 
-def nothing_beyond(size: int) -> Reply:
+def range_not_satisfiable(size: int) -> Reply:
     return Reply(status=416, body=b"", headers={"Content-Range": f"bytes */{size}"})
 
 
-def looked_at(size: int, *, complete: bool) -> Head:
+def head_of(size: int, *, complete: bool) -> Head:
     """The head of a log of that size."""
     return Head({"Content-Length": str(size), "X-Log-Complete": "true" if complete else "false"})
 
@@ -81,8 +81,8 @@ def test_a_log_is_followed_to_the_end_of_the_job() -> None:
         numbers, status = followed(peer, tail=3, level="INFO")
 
     assert (numbers, status) == ([1, 2, 3], "failed")
-    assert [asked.target for asked in peer.asked] == ["/jobs/j/logs/stream?tail=3&level=INFO", "/jobs/j"]
-    assert peer.asked[0].headers["accept"] == "text/event-stream"
+    assert [requests.target for requests in peer.requests] == ["/jobs/j/logs/stream?tail=3&level=INFO", "/jobs/j"]
+    assert peer.requests[0].headers["accept"] == "text/event-stream"
 
 
 @BOTH
@@ -94,8 +94,11 @@ def test_a_restart_neither_loses_nor_repeats_lines(kind: Kind, cut: bool) -> Non
         numbers, status = followed(peer, tail=10, since_token=None, kind=kind)
 
     assert (numbers, status) == ([1, 2, 3, 4], "completed")
-    assert [asked.target for asked in peer.asked[:4]] == ["/jobs/j/logs/stream?tail=10", *["/jobs/j/logs/stream"] * 3]
-    assert [asked.headers.get("last-event-id") for asked in peer.asked[:4]] == [None, "p-2", "p-2", "p-2"]
+    assert [requests.target for requests in peer.requests[:4]] == [
+        "/jobs/j/logs/stream?tail=10",
+        *["/jobs/j/logs/stream"] * 3,
+    ]
+    assert [requests.headers.get("last-event-id") for requests in peer.requests[:4]] == [None, "p-2", "p-2", "p-2"]
 
 
 def test_a_stream_lost_before_its_first_line_resumes_where_it_began() -> None:
@@ -103,7 +106,7 @@ def test_a_stream_lost_before_its_first_line_resumes_where_it_began() -> None:
         numbers, _ = followed(peer, tail=10)
 
     assert numbers == [1]
-    assert [asked.headers.get("last-event-id") for asked in peer.asked[:2]] == [None, "p-0"]
+    assert [requests.headers.get("last-event-id") for requests in peer.requests[:2]] == [None, "p-0"]
 
 
 def test_following_from_the_end_still_yields_the_status() -> None:
@@ -111,7 +114,7 @@ def test_following_from_the_end_still_yields_the_status() -> None:
         numbers, status = followed(peer, since_token="p-end")
 
     assert (numbers, status) == ([], "completed")
-    assert peer.asked[0].target == "/jobs/j/logs/stream?sinceToken=p-end"
+    assert peer.requests[0].target == "/jobs/j/logs/stream?sinceToken=p-end"
 
 
 def test_following_ends_when_reads_show_the_end_too() -> None:
@@ -120,7 +123,7 @@ def test_following_ends_when_reads_show_the_end_too() -> None:
         _, status = followed(peer, pauses)
 
     assert status == "completed"
-    assert len(peer.asked) == 4
+    assert len(peer.requests) == 4
     assert pauses.slept == [0.005, 0.01]
 
 
@@ -150,33 +153,33 @@ def test_following_that_is_stopped_early_sends_nothing_more(kind: Kind) -> None:
             first, place = asyncio.run(one())
 
     assert (first, place) == (1, "p-1")
-    assert len(peer.asked) == 1
+    assert len(peer.requests) == 1
 
 
 def test_a_download_resumes_at_the_end_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"one\n")
-    with Peer(text(b"two\n", 4, X_Log_Complete="false"), nothing_beyond(8), looked_at(8, complete=True)) as peer:
+    with Peer(text(b"two\n", 4, X_Log_Complete="false"), range_not_satisfiable(8), head_of(8, complete=True)) as peer:
         first = twin(peer).ask("download_job_log", "j", path)
         second = twin(peer).ask("download_job_log", "j", path)
 
     assert path.read_bytes() == b"one\ntwo\n"
     assert first == {"bytes_written": 4, "size_bytes": 8, "complete": False}
     assert second == {"bytes_written": 0, "size_bytes": 8, "complete": True}
-    assert [asked.method for asked in peer.asked] == ["GET", "GET", "HEAD"]
-    assert [asked.headers.get("range") for asked in peer.asked] == ["bytes=4-", "bytes=8-", None]
+    assert [requests.method for requests in peer.requests] == ["GET", "GET", "HEAD"]
+    assert [requests.headers.get("range") for requests in peer.requests] == ["bytes=4-", "bytes=8-", None]
 
 
 def test_a_log_that_has_grown_meanwhile_is_not_complete() -> None:
     file = io.BytesIO(b"one\n")
-    with Peer(nothing_beyond(4), looked_at(8, complete=True)) as peer:
+    with Peer(range_not_satisfiable(4), head_of(8, complete=True)) as peer:
         received = twin(peer).ask("download_job_log", "j", file)
 
     assert received == {"bytes_written": 0, "size_bytes": 4, "complete": False}
 
 
 def test_without_a_head_it_is_unknown_whether_the_log_is_complete() -> None:
-    with Peer(nothing_beyond(4), Cut()) as peer:
+    with Peer(range_not_satisfiable(4), Cut()) as peer:
         received = twin(peer).ask("download_job_log", "j", io.BytesIO(b"one\n"))
 
     assert received["complete"] is None
@@ -189,10 +192,10 @@ def test_a_download_of_a_new_file_asks_for_no_range_and_says_what_is_known(tmp_p
 
     assert path.read_bytes() == b"one\n"
     assert received == {"bytes_written": 4, "size_bytes": 4, "complete": None}
-    assert "range" not in peer.asked[0].headers
+    assert "range" not in peer.requests[0].headers
 
 
-def test_a_server_that_ignores_ranges_replaces_the_file(tmp_path: Path) -> None:
+def test_a_full_response_to_a_range_replaces_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"another log\n")
     with Peer(text(b"one\ntwo\n")) as peer:
@@ -211,7 +214,7 @@ def test_a_lost_download_resumes_by_itself(kind: Kind) -> None:
 
     assert file.getvalue() == b"one\ntwo\nthree\n"
     assert received["bytes_written"] == 14
-    assert [asked.headers.get("range") for asked in peer.asked] == [None, *["bytes=6-"] * 3]
+    assert [requests.headers.get("range") for requests in peer.requests] == [None, *["bytes=6-"] * 3]
 
 
 def test_a_download_that_stays_broken_leaves_what_came(tmp_path: Path) -> None:
@@ -221,7 +224,7 @@ def test_a_download_that_stays_broken_leaves_what_came(tmp_path: Path) -> None:
         twin(peer).ask("download_job_log", "j", path)
 
     assert path.read_bytes() == b"one\n"
-    assert len(peer.asked) == 4
+    assert len(peer.requests) == 4
 
 
 def test_a_part_that_begins_elsewhere_is_not_written(tmp_path: Path) -> None:
@@ -233,7 +236,7 @@ def test_a_part_that_begins_elsewhere_is_not_written(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one\n"
 
 
-def test_a_log_of_no_job_makes_no_file(tmp_path: Path) -> None:
+def test_a_missing_job_creates_no_file(tmp_path: Path) -> None:
     with Peer(NOT_FOUND) as peer, pytest.raises(RunNotFound):
         twin(peer).ask("download_job_log", "j", tmp_path / "log.txt")
 
@@ -247,8 +250,8 @@ def test_a_job_is_submitted_again_with_its_key_or_is_uncertain() -> None:
         twin(silent).ask("submit_job", {})
 
     assert job["id"] == "j"
-    assert len({asked.headers["idempotency-key"] for asked in peer.asked}) == 1
-    assert caught.value.idempotency_key == silent.asked[0].headers["idempotency-key"]
+    assert len({requests.headers["idempotency-key"] for requests in peer.requests}) == 1
+    assert caught.value.idempotency_key == silent.requests[0].headers["idempotency-key"]
 
 
 def test_all_pages_are_read_including_empty_ones() -> None:
@@ -257,5 +260,5 @@ def test_all_pages_are_read_including_empty_ones() -> None:
         jobs = twin(peer).take("iter_jobs", tags=["x", "y"], status="completed", limit=1)
 
     assert len(jobs) == 2
-    asked = "/jobs?tag=x&tag=y&status=completed&limit=1"
-    assert [one.target for one in peer.asked] == [asked, f"{asked}&nextToken=a", f"{asked}&nextToken=b"]
+    requests = "/jobs?tag=x&tag=y&status=completed&limit=1"
+    assert [one.target for one in peer.requests] == [requests, f"{requests}&nextToken=a", f"{requests}&nextToken=b"]

@@ -21,7 +21,7 @@ from pyoco_server.http_client import (
 from pyoco_server.services.context import Stores
 from support.broker import Broker
 from support.gateways import gateway_settings
-from support.hand import Hand
+from support.run_driver import RunDriver
 from support.samples import new_run_id
 from support.streams import PATIENCE_SEC, Gateway, listening
 from support.tcp_proxy import TcpProxy
@@ -43,16 +43,16 @@ def messages(entries: list[JobLogEntry]) -> list[str]:
 
 
 async def listed(sdk: AsyncPyocoHttpClient, job_ids: list[str], **query: Any) -> None:
-    """Return as soon as the list has just these jobs."""
+    """Waits until the list has exactly these jobs."""
     async with asyncio.timeout(PATIENCE_SEC):
         while [job["id"] async for job in sdk.iter_jobs(**query)] != job_ids:
             continue
 
 
 async def begun(sdk: AsyncPyocoHttpClient, stores: Stores, *texts: str, **wanted: Any) -> tuple[str, Writer]:
-    """A job that runs and has written this, and what it goes on writing with."""
+    """A running job that has written these lines, and its writer."""
     job_id: str = (await sdk.submit_job({}, **wanted))["id"]
-    await Hand(stores).start(job_id)
+    await RunDriver(stores).start(job_id)
     writer = Writer(stores.run_logs, RunId(job_id))
     if texts:
         await writer.write(*texts)
@@ -96,7 +96,7 @@ async def test_jobs_are_listed_by_their_labels_and_status_newest_first(sdk: Asyn
 
 async def test_labels_are_added_and_removed_also_on_a_finished_job(sdk: AsyncPyocoHttpClient, stores: Stores) -> None:
     job_id, _ = await begun(sdk, stores, tags=["a"])
-    await Hand(stores).complete(job_id)
+    await RunDriver(stores).complete(job_id)
 
     added = await sdk.add_job_tag(job_id, "seen/by ann?#%41")
     twice = await sdk.add_job_tag(job_id, "seen/by ann?#%41")
@@ -111,14 +111,14 @@ async def test_labels_are_added_and_removed_also_on_a_finished_job(sdk: AsyncPyo
 
 
 async def test_missing_jobs_and_invalid_queries_are_errors(sdk: AsyncPyocoHttpClient) -> None:
-    nobody = str(new_run_id())
+    missing = str(new_run_id())
 
     for method in ("get_job", "job_tags", "job_logs"):
         with pytest.raises(RunNotFound) as caught:
-            await getattr(sdk, method)(nobody)
+            await getattr(sdk, method)(missing)
         assert (caught.value.err_id, caught.value.code) == ("ERR-PYOCO-0005", "EXECUTION_NOT_FOUND")
     with pytest.raises(RunNotFound):
-        [item async for item in sdk.follow_job_logs(nobody)]
+        [item async for item in sdk.follow_job_logs(missing)]
     with pytest.raises(InvalidRequest) as refused:
         await sdk.list_jobs(status="lost")
     assert refused.value.hint
@@ -150,7 +150,7 @@ async def test_a_download_is_resumed_until_the_log_is_complete(
     first = await sdk.download_job_log(job_id, path)
     nothing = await sdk.download_job_log(job_id, path)
     await writer.write("😀")
-    await Hand(stores).complete(job_id)
+    await RunDriver(stores).complete(job_id)
     rest = await sdk.download_job_log(job_id, path)
     last = await sdk.download_job_log(job_id, path)
 
@@ -161,7 +161,7 @@ async def test_a_download_is_resumed_until_the_log_is_complete(
     assert last == {"bytes_written": 0, "size_bytes": 21, "complete": True}
 
 
-async def test_a_file_that_is_no_beginning_of_the_log_is_not_changed(
+async def test_a_file_that_is_not_a_prefix_of_the_log_is_not_changed(
     sdk: AsyncPyocoHttpClient, stores: Stores, tmp_path: Path
 ) -> None:
     job_id, _ = await begun(sdk, stores, "1")
@@ -195,7 +195,7 @@ async def test_a_log_is_followed_to_the_end_of_its_job(
         assert lines.status is None
         await writer.write("late", task="save", level="ERROR")
         await writer.write("5")
-        await Hand(stores).fail(job_id, "no more paper")
+        await RunDriver(stores).fail(job_id, "no more paper")
         async with asyncio.timeout(PATIENCE_SEC):
             seen += [entry async for entry in lines]
 
@@ -205,12 +205,12 @@ async def test_a_log_is_followed_to_the_end_of_its_job(
     assert lines.job["error"] == "no more paper"
 
 
-async def test_following_continues_at_its_place(sdk: AsyncPyocoHttpClient, stores: Stores) -> None:
+async def test_following_resumes_at_its_position(sdk: AsyncPyocoHttpClient, stores: Stores) -> None:
     job_id, writer = await begun(sdk, stores, *numbered(1, 5))
     async with sdk.follow_job_logs(job_id) as lines:
         first = [await anext(lines), await anext(lines)]
     await writer.write("6")
-    await Hand(stores).complete(job_id)
+    await RunDriver(stores).complete(job_id)
     async with sdk.follow_job_logs(job_id, after=lines.place) as more:
         rest = [entry async for entry in more]
 
@@ -218,7 +218,7 @@ async def test_following_continues_at_its_place(sdk: AsyncPyocoHttpClient, store
     assert (lines.status, more.status) == (None, "completed")
 
 
-async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
+async def test_no_line_is_lost_or_duplicated_over_disconnects_and_a_restart(
     config: NatsBackendConfig, broker: Broker, tmp_path: Path, stores: Stores
 ) -> None:
     (tmp_path / "second").mkdir()
@@ -234,11 +234,11 @@ async def test_no_line_is_lost_or_doubled_over_cut_connections_and_a_restart(
                 seen += [await anext(lines) for _ in range(7)]
                 proxy.cut()
             async with listening(second) as after:
-                before.let_go()
+                before.disconnect_all()
                 proxy.lead_to(url(after))
                 proxy.cut()
                 await writer.write(*numbered(211, 220))
-                await Hand(stores).complete(job_id)
+                await RunDriver(stores).complete(job_id)
                 seen += [entry async for entry in lines]
 
     assert messages(seen) == list(numbered(1, 220))

@@ -26,7 +26,7 @@ def test_a_log_is_followed_to_its_end_through_a_broken_connection(kind: Kind) ->
         items = twin(peer, kind=kind).take("follow_run_logs", "r", tail=2)
 
     assert [item["n"] for item in items] == [1, 2, 3, 4]
-    assert [asked.target for asked in peer.asked] == [
+    assert [requests.target for requests in peer.requests] == [
         "/runs/r/logs?tail=2&wait_sec=15.0",
         *["/runs/r/logs?since_token=a&wait_sec=15.0"] * 3,
         "/runs/r/logs?since_token=b&wait_sec=15.0",

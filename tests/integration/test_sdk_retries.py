@@ -1,4 +1,4 @@
-"""Clients against peers that fail: what is repeated, what is not, and which error is raised."""
+"""Clients against failing peers: repeated requests, other requests, and raised errors."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_a_read_is_repeated_over_lost_connections_and_proxies(kind: Kind) -> Non
     assert pauses.slept == [0.2, 0.4, 0.8]
 
 
-def test_a_submit_is_repeated_when_the_gateway_kept_nothing() -> None:
+def test_a_submit_is_repeated_when_the_gateway_stored_nothing() -> None:
     with Peer(NOTHING_KEPT, ACCEPTED) as peer:
         accepted = twin(peer.url, Pauses()).ask("submit_run", "hello")
 
     assert accepted["run_id"] == "r"
-    assert [asked.body for asked in peer.asked] == [b'{"flow_name":"hello","params":{}}'] * 2
+    assert [requests.body for requests in peer.requests] == [b'{"flow_name":"hello","params":{}}'] * 2
 
 
 @BOTH
@@ -63,8 +63,8 @@ def test_a_submit_that_may_have_been_accepted_is_repeated_with_the_same_key(
         accepted = twin(peer.url, Pauses(), kind=kind).ask(method, "main")
 
     assert accepted["run_id"] == "r"
-    assert len(peer.asked) == 3
-    assert len({asked.headers["idempotency-key"] for asked in peer.asked}) == 1
+    assert len(peer.requests) == 3
+    assert len({requests.headers["idempotency-key"] for requests in peer.requests}) == 1
 
 
 @BOTH
@@ -72,8 +72,8 @@ def test_a_submit_that_lost_every_connection_is_uncertain_and_names_its_key(kind
     with Peer(Cut()) as peer, pytest.raises(SubmitUncertain, match="look for it") as caught:
         twin(peer.url, Pauses(), kind=kind).ask("submit_run", "hello")
 
-    assert len(peer.asked) == 4
-    assert caught.value.idempotency_key == peer.asked[0].headers["idempotency-key"]
+    assert len(peer.requests) == 4
+    assert caught.value.idempotency_key == peer.requests[0].headers["idempotency-key"]
     assert isinstance(caught.value, httpx.TransportError)
     assert isinstance(caught.value.__cause__, httpx.TransportError)
 
@@ -94,18 +94,18 @@ def test_a_gateway_that_stays_unavailable_is_reported_with_its_own_detail() -> N
     with Peer(NOTHING_KEPT) as peer, pytest.raises(Unavailable, match="nats away") as caught:
         twin(peer.url, Pauses()).ask("get_run", "r")
 
-    assert len(peer.asked) == 4
+    assert len(peer.requests) == 4
     assert caught.value.retry_after == 2.0
 
 
-def test_an_answer_that_does_not_come_ends_with_the_timeout() -> None:
+def test_a_missing_response_times_out() -> None:
     with Peer(Silence()) as peer, pytest.raises(GatewayUnreachable, match="cannot be reached"):
         Twin(peer.url, retries=0, timeout=0.05).ask("health")
 
 
 @BOTH
-def test_the_timeout_applies_to_the_whole_answer(kind: Kind) -> None:
-    ticks = count(0.0, 6.0)  # each look at the clock is six seconds after the last
+def test_the_timeout_applies_to_the_whole_response(kind: Kind) -> None:
+    ticks = count(0.0, 6.0)  # each reading of the clock is six seconds after the last
     slow = Timing(monotonic=lambda: next(ticks))
     drops = Stream([b"{"] * 100, content_type="application/json")
 
@@ -113,14 +113,14 @@ def test_the_timeout_applies_to_the_whole_answer(kind: Kind) -> None:
         Twin(peer.url, retries=0, timeout=10.0, timing=slow, kind=kind).ask("health")
 
 
-def test_a_compressed_answer_is_decompressed() -> None:
+def test_a_compressed_response_is_decompressed() -> None:
     packed = Reply(body=gzip.compress(b'{"status": "ok"}'), headers={"Content-Encoding": "gzip"})
 
     with Peer(packed) as peer:
         assert twin(peer.url, Pauses()).ask("health") == {"status": "ok"}
 
 
-def test_a_success_of_another_server_is_an_error() -> None:
+def test_a_successful_response_of_another_server_is_an_error() -> None:
     with Peer(Reply(body=b"<html>Log in</html>")) as peer, pytest.raises(UnexpectedAnswer, match="what stands between"):
         twin(peer.url, Pauses()).ask("list_runs")
 
@@ -131,7 +131,7 @@ def test_redirects_are_not_followed_so_that_keys_stay_with_the_gateway() -> None
     with Peer(elsewhere) as peer, pytest.raises(UnexpectedAnswer):
         Twin(peer.url, api_key="s3cret", timing=Pauses().timing()).ask("health")
 
-    assert len(peer.asked) == 1
+    assert len(peer.requests) == 1
 
 
 @BOTH
@@ -142,8 +142,8 @@ def test_secrets_are_sent_and_are_in_no_error(kind: Kind, failing: Cut | Reply) 
         with pytest.raises(httpx.HTTPError) as caught:
             Twin(address, api_key="s3cret", retries=0, kind=kind).ask("submit_run", "hello")
 
-    assert peer.asked[0].headers["x-api-key"] == "s3cret"
-    assert peer.asked[0].headers["authorization"].startswith("Basic ")
+    assert peer.requests[0].headers["x-api-key"] == "s3cret"
+    assert peer.requests[0].headers["authorization"].startswith("Basic ")
     error: BaseException | None = caught.value
     while isinstance(error, httpx.HTTPError):
         shown = f"{error!r} {error} {error.request.headers.multi_items()} {error.request.url}"
@@ -153,9 +153,7 @@ def test_secrets_are_sent_and_are_in_no_error(kind: Kind, failing: Cut | Reply) 
         error = error.__cause__
 
 
-def test_a_loopback_gateway_is_not_reached_by_a_proxy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_loopback_gateway_is_not_reached_by_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, unused_address())
     monkeypatch.delenv("NO_PROXY", raising=False)
@@ -164,7 +162,7 @@ def test_a_loopback_gateway_is_not_reached_by_a_proxy(
     with Peer(SHOWN) as peer:
         Twin(peer.url, retries=0).ask("get_run", "r")
 
-    assert peer.asked[0].target == "/runs/r"
+    assert peer.requests[0].target == "/runs/r"
 
 
 @BOTH
@@ -174,7 +172,7 @@ def test_every_page_is_fetched_once(kind: Kind) -> None:
         runs = twin(peer.url, Pauses(), kind=kind).take("iter_runs", status="FAILED", limit=1)
 
     assert [run["run_id"] for run in runs] == ["a", "b"]
-    assert [asked.target for asked in peer.asked] == [
+    assert [requests.target for requests in peer.requests] == [
         "/runs?status=FAILED&limit=1&cursor=",
         "/runs?status=FAILED&limit=1&cursor=c1",
     ]
@@ -191,10 +189,10 @@ def test_the_prefix_of_an_address_and_the_language_are_sent() -> None:
     with Peer(SHOWN) as peer:
         Twin(f"{peer.url}/pyoco/", language="ja", token="t0ken").ask("patch_worker", "w 1", hidden=True)
 
-    asked = peer.asked[0]
-    assert (asked.method, asked.target, asked.body) == ("PATCH", "/pyoco/workers/w%201", b'{"hidden":true}')
-    assert asked.headers["accept-language"] == "ja"
-    assert asked.headers["authorization"] == "Bearer t0ken"
+    requests = peer.requests[0]
+    assert (requests.method, requests.target, requests.body) == ("PATCH", "/pyoco/workers/w%201", b'{"hidden":true}')
+    assert requests.headers["accept-language"] == "ja"
+    assert requests.headers["authorization"] == "Bearer t0ken"
 
 
 @BOTH
@@ -211,4 +209,4 @@ def test_one_client_serves_many_callers_at_once(kind: Kind) -> None:
                 runs = list(threads.map(client.get_run, [f"r{number}" for number in range(20)]))
 
     assert len(runs) == 20
-    assert {asked.target for asked in peer.asked} == {f"/runs/r{number}" for number in range(20)}
+    assert {requests.target for requests in peer.requests} == {f"/runs/r{number}" for number in range(20)}

@@ -1,4 +1,4 @@
-"""Watch and wait over real sockets, with peers that disconnect, fall silent and come back."""
+"""Watch and wait over real sockets, with peers that disconnect, stop responding and return."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def snapshot(status: str) -> dict[str, Any]:
     return {"run_id": "r", "status": status, "tasks": {}}
 
 
-def shown(status: str) -> Reply:
+def run_response(status: str) -> Reply:
     return Reply.json(snapshot(status))
 
 
@@ -57,9 +57,9 @@ def test_a_watch_yields_every_event_and_ends_with_the_run() -> None:
         ("heartbeat", "RUNNING", "2"),
         ("snapshot", "COMPLETED", "3"),
     ]
-    assert peer.asked[0].target == "/runs/r/watch?include=records&since=5"
-    assert peer.asked[0].headers["accept"] == "text/event-stream"
-    assert len(peer.asked) == 1
+    assert peer.requests[0].target == "/runs/r/watch?include=records&since=5"
+    assert peer.requests[0].headers["accept"] == "text/event-stream"
+    assert len(peer.requests) == 1
 
 
 @BOTH
@@ -70,9 +70,9 @@ def test_a_watch_resumes_after_its_last_event(kind: Kind, cut: bool) -> None:
         items = twin(peer, pauses, kind=kind).take("watch", "r", since=5)
 
     assert [item["id"] for item in items] == ["7", "8"]
-    assert "last-event-id" not in peer.asked[0].headers
-    assert peer.asked[1].headers["last-event-id"] == "7"
-    assert peer.asked[1].target == "/runs/r/watch"
+    assert "last-event-id" not in peer.requests[0].headers
+    assert peer.requests[1].headers["last-event-id"] == "7"
+    assert peer.requests[1].target == "/runs/r/watch"
     assert pauses.slept == [2.0]
 
 
@@ -110,15 +110,15 @@ def test_without_retries_the_first_loss_ends_the_watch() -> None:
         (Reply.json({"detail": "since: not a number"}, 422), InvalidRequest),
     ],
 )
-def test_a_refusal_ends_a_watch_at_once(reply: Reply, error: type[Exception]) -> None:
+def test_a_rejection_ends_a_watch_at_once(reply: Reply, error: type[Exception]) -> None:
     with Peer(Stream([event("RUNNING", 1)]), reply) as peer, pytest.raises(error):
         twin(peer).take("watch", "r")
 
-    assert len(peer.asked) == 2
+    assert len(peer.requests) == 2
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         Reply(body=b"<html>", headers={"Content-Type": "text/html"}),
         Stream([b"data: {\n\n"]),
@@ -127,8 +127,8 @@ def test_a_refusal_ends_a_watch_at_once(reply: Reply, error: type[Exception]) ->
     ],
     ids=["page", "not-json", "no-object", "deep"],
 )
-def test_an_answer_that_is_no_event_stream_is_an_error(answer: Reply | Stream) -> None:
-    with Peer(answer) as peer, pytest.raises(UnexpectedAnswer):
+def test_a_response_that_is_no_event_stream_is_an_error(response: Reply | Stream) -> None:
+    with Peer(response) as peer, pytest.raises(UnexpectedAnswer):
         twin(peer).take("watch", "r")
 
 
@@ -138,18 +138,20 @@ def test_a_watch_with_a_time_limit_ends_quietly() -> None:
         items = twin(peer, pauses).take("watch", "r", timeout_sec=5)
 
     assert {item["id"] for item in items} == {"1"}
-    assert [asked.target for asked in peer.asked] == [f"/runs/r/watch?timeout_sec={left}" for left in (5, 3, 1)]
+    assert [requests.target for requests in peer.requests] == [
+        f"/runs/r/watch?timeout_sec={left}" for left in (5, 3, 1)
+    ]
     assert sum(pauses.slept) == pytest.approx(5.0)
 
 
-def test_a_watch_of_a_finished_run_without_news_is_empty() -> None:
+def test_a_watch_of_a_finished_run_without_new_events_is_empty() -> None:
     with Peer(NOTHING_NEW) as peer:
         assert twin(peer).take("watch", "r", since=9e9) == []
 
 
 @BOTH
 def test_a_watch_that_is_stopped_early_closes_its_connection(kind: Kind) -> None:
-    with Peer(Stream([event("RUNNING", 1), event("RUNNING", 2)]), shown("RUNNING")) as peer:
+    with Peer(Stream([event("RUNNING", 1), event("RUNNING", 2)]), run_response("RUNNING")) as peer:
         items = twin(peer, kind=kind).take("watch", "r", until=lambda item: True)
 
     assert [item["id"] for item in items] == ["1"]
@@ -160,43 +162,47 @@ def test_an_id_that_no_header_can_carry_is_not_sent_back() -> None:
     with Peer(Stream([odd]), Stream([event("FAILED", 2)])) as peer:
         twin(peer).take("watch", "r")
 
-    assert "last-event-id" not in peer.asked[1].headers
+    assert "last-event-id" not in peer.requests[1].headers
 
 
-def test_wait_gives_the_terminal_snapshot() -> None:
-    with Peer(shown("RUNNING"), Stream([event("RUNNING", 1), event("CANCELLED", 2)]), shown("CANCELLED")) as peer:
+def test_wait_returns_the_terminal_snapshot() -> None:
+    with Peer(
+        run_response("RUNNING"), Stream([event("RUNNING", 1), event("CANCELLED", 2)]), run_response("CANCELLED")
+    ) as peer:
         assert twin(peer).ask("wait", "r") == snapshot("CANCELLED")
 
 
 @BOTH
 def test_wait_returns_when_reads_show_the_end_too(kind: Kind) -> None:
     pauses = Pauses()
-    late = (shown("RUNNING"), shown("RUNNING"), shown("COMPLETED"))
-    with Peer(shown("RUNNING"), Stream([event("COMPLETED", 1)]), *late) as peer:
+    late = (run_response("RUNNING"), run_response("RUNNING"), run_response("COMPLETED"))
+    with Peer(run_response("RUNNING"), Stream([event("COMPLETED", 1)]), *late) as peer:
         assert twin(peer, pauses, kind=kind).ask("wait", "r") == snapshot("COMPLETED")
 
     assert pauses.slept == [0.005, 0.01]
 
 
-@pytest.mark.parametrize("then", [shown("RUNNING"), AWAY, NOT_FOUND, Cut()])
-def test_wait_believes_the_stream_when_reads_do_not_follow(then: Reply | Cut) -> None:
-    with Peer(shown("RUNNING"), Stream([event("COMPLETED", 1)]), then) as peer:
+@pytest.mark.parametrize("then", [run_response("RUNNING"), AWAY, NOT_FOUND, Cut()])
+def test_wait_trusts_the_stream_when_reads_lag(then: Reply | Cut) -> None:
+    with Peer(run_response("RUNNING"), Stream([event("COMPLETED", 1)]), then) as peer:
         assert twin(peer).ask("wait", "r") == snapshot("COMPLETED")
 
 
-def test_wait_needs_no_stream_when_the_run_is_finished_or_not_there() -> None:
-    with Peer(shown("FAILED"), NOT_FOUND) as peer:
+def test_wait_needs_no_stream_for_a_finished_or_missing_run() -> None:
+    with Peer(run_response("FAILED"), NOT_FOUND) as peer:
         assert twin(peer).ask("wait", "r")["status"] == "FAILED"
         with pytest.raises(RunNotFound):
             twin(peer).ask("wait", "r")
 
-    assert len(peer.asked) == 2
+    assert len(peer.requests) == 2
 
 
 @pytest.mark.parametrize("obstacle", [NO_SUCH_PATH, Reply(body=b"<html>"), Stream([b"data: x\n\n"])])
-def test_wait_polls_if_streams_do_not_get_through(obstacle: Reply | Stream) -> None:
+def test_wait_polls_when_streams_are_blocked(obstacle: Reply | Stream) -> None:
     pauses = Pauses()
-    with Peer(shown("PENDING"), obstacle, shown("RUNNING"), shown("RUNNING"), shown("COMPLETED")) as peer:
+    with Peer(
+        run_response("PENDING"), obstacle, run_response("RUNNING"), run_response("RUNNING"), run_response("COMPLETED")
+    ) as peer:
         assert twin(peer, pauses).ask("wait", "r")["status"] == "COMPLETED"
 
     assert pauses.slept == pytest.approx([0.2, 0.3])
@@ -204,17 +210,23 @@ def test_wait_polls_if_streams_do_not_get_through(obstacle: Reply | Stream) -> N
 
 @BOTH
 def test_wait_polls_after_a_connection_without_events(kind: Kind) -> None:
-    with Peer(shown("PENDING"), Stream([RETRY], cut=True), shown("RUNNING"), NOTHING_NEW, shown("COMPLETED")) as peer:
+    with Peer(
+        run_response("PENDING"),
+        Stream([RETRY], cut=True),
+        run_response("RUNNING"),
+        NOTHING_NEW,
+        run_response("COMPLETED"),
+    ) as peer:
         assert twin(peer, kind=kind).ask("wait", "r")["status"] == "COMPLETED"
 
-    assert [asked.target.rpartition("/")[2] for asked in peer.asked] == ["r", "watch", "r", "watch", "r", "r"]
+    assert [requests.target.rpartition("/")[2] for requests in peer.requests] == ["r", "watch", "r", "watch", "r", "r"]
 
 
 @BOTH
 def test_wait_times_out_with_the_last_snapshot(kind: Kind) -> None:
     pauses = Pauses()
     with (
-        Peer(shown("PENDING"), Stream([RETRY, event("RUNNING", 1)])) as peer,
+        Peer(run_response("PENDING"), Stream([RETRY, event("RUNNING", 1)])) as peer,
         pytest.raises(WaitTimeout, match="run r is RUNNING, not finished after 5 s") as caught,
     ):
         twin(peer, pauses, kind=kind).ask("wait", "r", timeout_sec=5)
@@ -226,19 +238,24 @@ def test_wait_times_out_with_the_last_snapshot(kind: Kind) -> None:
 
 @BOTH
 def test_a_cancel_that_waits_returns_when_the_run_has_stopped(kind: Kind) -> None:
-    with Peer(shown("CANCELLING"), shown("CANCELLING"), Stream([event("CANCELLED", 2)]), shown("CANCELLED")) as peer:
+    with Peer(
+        run_response("CANCELLING"),
+        run_response("CANCELLING"),
+        Stream([event("CANCELLED", 2)]),
+        run_response("CANCELLED"),
+    ) as peer:
         run = twin(peer, kind=kind).ask("cancel_run", "r", wait=True, timeout_sec=5)
 
     assert run["status"] == "CANCELLED"
-    assert [asked.method for asked in peer.asked] == ["POST", "GET", "GET", "GET"]
+    assert [requests.method for requests in peer.requests] == ["POST", "GET", "GET", "GET"]
 
 
 def test_a_cancel_of_a_finished_run_has_nothing_to_wait_for() -> None:
-    with Peer(shown("COMPLETED")) as peer:
+    with Peer(run_response("COMPLETED")) as peer:
         assert twin(peer).ask("cancel_run", "r", wait=True)["status"] == "COMPLETED"
 
-    assert len(peer.asked) == 1
-    assert peer.asked[0].body == b""
+    assert len(peer.requests) == 1
+    assert peer.requests[0].body == b""
 
 
 @pytest.mark.parametrize("timeout_sec", [0, -1, float("nan")])

@@ -1,4 +1,4 @@
-"""Wheels against a real gateway, and against peers that fail in the middle."""
+"""Wheels against a real gateway, and against peers that fail during a transfer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def twin(address: str) -> Iterator[Twin]:
         there.ask("delete_wheel", one["name"])
 
 
-def impatient(url: str, kind: Kind = "async") -> Twin:
+def short_timeouts(url: str, kind: Kind = "async") -> Twin:
     return Twin(url, retries=3, timing=Pauses().timing(), kind=kind)
 
 
@@ -70,7 +70,7 @@ def test_a_wheel_is_uploaded_and_downloaded(twin: Twin, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["bytes", "path", "text", "file"])
-def test_a_wheel_may_be_bytes_a_path_or_a_file(twin: Twin, tmp_path: Path, form: str) -> None:
+def test_a_wheel_is_given_as_bytes_path_or_file(twin: Twin, tmp_path: Path, form: str) -> None:
     path = tmp_path / NAME
     path.write_bytes(DATA)
     with path.open("rb") as file:
@@ -99,7 +99,7 @@ def test_progress_is_reported_while_a_large_file_is_transferred(twin: Twin, tmp_
         assert len(calls) > 10
 
 
-def test_refused_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None:
+def test_rejected_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None:
     twin.ask("upload_wheel", NAME, DATA)
 
     with pytest.raises(WheelVersionConflict, match="is registered"):
@@ -120,31 +120,31 @@ def test_refused_wheels_have_specific_errors(twin: Twin, tmp_path: Path) -> None
 
 
 @BOTH
-def test_an_upload_whose_answer_was_lost_is_found_registered(kind: Kind) -> None:
+def test_an_upload_whose_response_was_lost_is_found_registered(kind: Kind) -> None:
     with Peer(Cut(), CONFLICT, Reply.json([OURS])) as peer:
-        assert impatient(peer.url, kind=kind).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
+        assert short_timeouts(peer.url, kind=kind).ask("upload_wheel", NAME, io.BytesIO(DATA)) == OURS
 
-    assert [asked.method for asked in peer.asked] == ["POST", "POST", "GET"]
-    assert all(DATA in asked.body for asked in peer.asked[:2])
+    assert [requests.method for requests in peer.requests] == ["POST", "POST", "GET"]
+    assert all(DATA in requests.body for requests in peer.requests[:2])
 
 
-def test_a_conflict_with_other_bytes_stays_one_also_on_a_repeat() -> None:
+def test_a_repeated_upload_with_other_bytes_is_a_conflict() -> None:
     theirs = OURS | {"sha256_hex": "00" * 32}
     with Peer(AWAY, CONFLICT, Reply.json([theirs])) as peer, pytest.raises(WheelVersionConflict):
-        impatient(peer.url).ask("upload_wheel", NAME, DATA)
+        short_timeouts(peer.url).ask("upload_wheel", NAME, DATA)
 
 
 def test_a_conflict_at_the_first_attempt_is_not_checked() -> None:
     with Peer(CONFLICT, Reply.json([OURS])) as peer, pytest.raises(WheelVersionConflict):
-        impatient(peer.url).ask("upload_wheel", NAME, DATA)
+        short_timeouts(peer.url).ask("upload_wheel", NAME, DATA)
 
-    assert len(peer.asked) == 1
+    assert len(peer.requests) == 1
 
 
 @BOTH
-def test_a_deletion_whose_answer_was_lost_is_done(kind: Kind) -> None:
+def test_a_deletion_whose_response_was_lost_is_a_success(kind: Kind) -> None:
     with Peer(Cut(), NOT_THERE) as peer:
-        assert impatient(peer.url, kind=kind).ask("delete_wheel", NAME) == {"name": NAME, "deleted": True}
+        assert short_timeouts(peer.url, kind=kind).ask("delete_wheel", NAME) == {"name": NAME, "deleted": True}
 
 
 @BOTH
@@ -155,14 +155,12 @@ def test_a_deletion_whose_answer_was_lost_is_done(kind: Kind) -> None:
         Stream([b"some", b"bytes"], cut=True, content_type="application/octet-stream"),
     ],
 )
-def test_a_download_that_is_not_what_was_stored_leaves_what_was_there(
-    kind: Kind, tmp_path: Path, broken: Reply | Stream
-) -> None:
+def test_a_corrupt_download_keeps_the_existing_file(kind: Kind, tmp_path: Path, broken: Reply | Stream) -> None:
     target = tmp_path / "kept.whl"
     target.write_bytes(b"before")
 
     with Peer(broken) as peer, pytest.raises((UnexpectedAnswer, GatewayUnreachable)):
-        impatient(peer.url, kind=kind).ask("download_wheel", NAME, target)
+        short_timeouts(peer.url, kind=kind).ask("download_wheel", NAME, target)
 
     assert target.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [target]

@@ -1,4 +1,4 @@
-"""The SQLite file under abuse: whatever is wrong with it, the gateway starts, and never shows half of a batch."""
+"""A damaged SQLite file never prevents the start of a gateway, and never returns part of a batch."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kept(path: Path, *run_ids: RunId) -> Iterator[None]:
     yield
 
 
-def test_a_closed_file_is_taken_up_again(tmp_path: Path) -> None:
+def test_a_closed_file_is_reused(tmp_path: Path) -> None:
     path = tmp_path / "data" / "runs.db"
     with kept(path, A, B), closing(SqliteRunIndex.open(path)) as index:
         assert index.path == path
@@ -80,7 +80,7 @@ def test_an_unusable_file_is_replaced_by_an_empty_one(tmp_path: Path, how: str) 
         assert run_ids(index) == [A]
 
 
-def test_a_page_damaged_in_the_middle_is_never_shown_and_the_file_can_be_made_anew(tmp_path: Path) -> None:
+def test_a_damaged_page_is_never_returned_and_the_file_can_be_rebuilt(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with kept(path, *(RunId(f"run-{n}") for n in range(2000))), path.open("r+b") as file:
         middle = path.stat().st_size // 2
@@ -113,7 +113,7 @@ def test_a_second_user_of_the_file_gets_a_file_of_its_own(tmp_path: Path) -> Non
         assert run_ids(again) == [A]
 
 
-def test_a_file_that_another_process_has_is_left_to_it(tmp_path: Path) -> None:
+def test_a_file_of_another_process_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with writer_process(path) as writer, closing(SqliteRunIndex.open(path)) as mine:
         assert mine.path.name == "runs-2.db"
@@ -155,21 +155,21 @@ def test_lists_are_answered_while_another_thread_writes(tmp_path: Path) -> None:
     assert lengths == {100}
 
 
-def test_posting_lists_go_with_their_last_run_and_a_change_of_status_leaves_them_alone(tmp_path: Path) -> None:
+def test_posting_lists_end_with_their_last_run_and_do_not_depend_on_status(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with closing(SqliteRunIndex.open(path)) as index:
         take_in(index, row(1, A, tags=["x", "y"]), row(2, B, tags=["x", "y"]))
         stored = lists_of(path)
 
-        asked: list[str] = []
-        index._writer.set_trace_callback(asked.append)
+        statements: list[str] = []
+        index._writer.set_trace_callback(statements.append)
         take_in(index, row(3, A, tags=["x", "y"], status="RUNNING"))
         index._writer.set_trace_callback(None)
         take_in(index, row(4, A, tags=["z"], status="RUNNING"), removed(5, B))
 
         assert stored == {"label:x": 2, "label:y": 2}
-        assert any("UPDATE runs" in sql for sql in asked)
-        assert not any("postings" in sql or "posting_lists" in sql for sql in asked)
+        assert any("UPDATE runs" in sql for sql in statements)
+        assert not any("postings" in sql or "posting_lists" in sql for sql in statements)
         assert lists_of(path) == {"label:z": 1}
 
 
@@ -189,7 +189,7 @@ def test_lists_of_any_length_keep_their_members(tmp_path: Path) -> None:
 
 
 def lists_of(path: Path) -> dict[str, int]:
-    """The length of each posting list, as counted."""
+    """The length of each posting list."""
     with closing(sqlite3.connect(path)) as other:
         lists = other.execute("SELECT list, term, runs FROM posting_lists").fetchall()
         blocks = {found for (found,) in other.execute("SELECT DISTINCT list FROM postings")}

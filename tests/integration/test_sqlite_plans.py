@@ -1,4 +1,4 @@
-"""How SQLite reads lists and steps: through an index whose order is that of the list, never a whole table or a sort."""
+"""Query plans of SQLite: lists and steps are read through an index in list order, without table scans and sorts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def plan(file: sqlite3.Connection, call: Callable[[sqlite3.Connection], object])
 
 
 def reads(steps: list[str], table: str) -> set[str]:
-    """How a table is read, as EXPLAIN puts it."""
+    """The access path of a table in EXPLAIN."""
     return {step.replace(f" {table} ", " ") for step in steps if f" {table} " in f"{step} "}
 
 
@@ -80,7 +80,7 @@ def test_few_matches_are_fetched_by_their_numbers(file: sqlite3.Connection, orde
     assert reads(steps, "runs") == {"SEARCH USING INTEGER PRIMARY KEY (rowid=?)"}
 
 
-def test_jobs_are_read_in_order_from_where_the_last_page_ended(file: sqlite3.Connection) -> None:
+def test_jobs_are_read_in_order_from_the_end_of_the_last_page(file: sqlite3.Connection) -> None:
     steps = plan(file, lambda reader: listing.jobs(reader, JobQuery(before=A)))
 
     assert reads(steps, "runs") - LISTED == {"SEARCH USING COVERING INDEX by_key (partition=? AND run_key<?)"}
@@ -135,7 +135,7 @@ def test_ready_steps_are_read_by_id_and_never_sorted(file: sqlite3.Connection) -
     assert not any(SORTED in step for step in steps)
 
 
-def test_of_leases_only_the_ended_ones_are_looked_at_and_only_the_few_are_fetched(file: sqlite3.Connection) -> None:
+def test_only_expired_leases_are_scanned_and_only_the_limit_is_fetched(file: sqlite3.Connection) -> None:
     file.execute("DELETE FROM step_queues WHERE kind = 'ready'")
 
     steps = plan(file, lambda reader: steps_sql.claimable(reader, ["f", "g"], tenant_id=None, now=5.0, limit=1))
@@ -157,7 +157,7 @@ def test_the_next_end_of_a_lease_is_the_first_entry_of_each_queue(file: sqlite3.
     ("query", "found"),
     [(WaitQuery(), "(queue=?)"), (WaitQuery(after=(5.0, A, 0)), "(queue=? AND (at,run_id,place)>(?,?,?))")],
 )
-def test_waits_are_read_in_order_from_where_the_last_page_ended(
+def test_waits_are_read_in_order_from_the_end_of_the_last_page(
     file: sqlite3.Connection, query: WaitQuery, found: str
 ) -> None:
     steps = plan(file, lambda reader: steps_sql.waits(reader, query))
@@ -173,7 +173,7 @@ def test_waits_of_a_run_are_found_by_the_run(file: sqlite3.Connection) -> None:
     assert "USING PRIMARY KEY (run=?)" in read
 
 
-def test_what_is_over_is_read_by_its_time(file: sqlite3.Connection) -> None:
+def test_expired_steps_are_read_by_time(file: sqlite3.Connection) -> None:
     steps = plan(file, lambda reader: steps_sql.due(reader, 5.0, 10))
 
     (read,) = reads(steps, "steps")

@@ -1,4 +1,4 @@
-"""How SQLite keeps steps: what a change writes, and that nothing is left behind."""
+"""Steps in SQLite: the rows that a change writes, and their removal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def written_by(index: SqliteRunIndex, sequence: int, *nodes: Node) -> int:
     return index._writer.total_changes - before
 
 
-def test_one_node_of_many_that_changes_is_the_only_one_written(index: SqliteRunIndex) -> None:
+def test_only_a_changed_node_is_written(index: SqliteRunIndex) -> None:
     many = [ready(f"n{place}") for place in range(500)]
     one_more = written_by(index, 1, *many) - len(many)
 
@@ -43,19 +43,19 @@ def test_one_node_of_many_that_changes_is_the_only_one_written(index: SqliteRunI
     assert rows_of(index, "steps") == 499
 
 
-def test_a_run_without_steps_writes_nothing_about_steps(index: SqliteRunIndex) -> None:
-    asked: list[str] = []
-    index._writer.set_trace_callback(asked.append)
+def test_a_run_without_steps_writes_no_steps(index: SqliteRunIndex) -> None:
+    statements: list[str] = []
+    index._writer.set_trace_callback(statements.append)
 
     take_in(index, seen(1, A), seen(2, B, status="RUNNING"))
     take_in(index, seen(3, A, status="RUNNING"), seen(4, B, status="COMPLETED"))
     take_in(index, removed(5, A))
 
-    assert any("INTO runs" in sql for sql in asked)
-    assert not any("FROM steps" in sql or "INTO steps" in sql or "step_queues" in sql for sql in asked)
+    assert any("INTO runs" in sql for sql in statements)
+    assert not any("FROM steps" in sql or "INTO steps" in sql or "step_queues" in sql for sql in statements)
 
 
-def test_a_step_queue_goes_with_its_last_step(index: SqliteRunIndex) -> None:
+def test_a_step_queue_is_removed_with_its_last_step(index: SqliteRunIndex) -> None:
     take_in(index, shown(1, A, ready("a"), waiting("b")), shown(2, B, ready("a"), flow="f", tenant_id="acme"))
     assert rows_of(index, "step_queues") == 3
 
@@ -64,7 +64,7 @@ def test_a_step_queue_goes_with_its_last_step(index: SqliteRunIndex) -> None:
     assert (rows_of(index, "step_queues"), rows_of(index, "steps")) == (1, 1)
 
 
-def test_steps_are_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
+def test_steps_are_kept_in_a_reopened_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with closing(SqliteRunIndex.open(path)) as index:
         take_in(index, shown(1, A, ready("a"), leased("b", 50.0)))

@@ -1,4 +1,4 @@
-"""Tenants: for every route that speaks of a run, another tenant's run is a run that does not exist."""
+"""Tenants: for every route of a run, a run of another tenant does not exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.domain.ids import RunId
 from pyoco_server.http_api import create_app
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, listed, serving, submit
 from support.samples import worker
@@ -34,8 +34,8 @@ RUN_ROUTES = sorted(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class House:
-    """A gateway with a run of team-a and one from the time when everybody was let in; and the keys of three callers."""
+class Access:
+    """A gateway with a run of team-a and one from before access control; and the keys of three callers."""
 
     client: httpx.AsyncClient
     config: NatsBackendConfig
@@ -47,19 +47,19 @@ class House:
 
 
 @pytest_asyncio.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def access(tmp_path: Path) -> AsyncIterator[Access]:
     with Broker(tmp_path) as broker:
         config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
         everything = EVERY_SCOPE - {Scope.ADMIN}
-        owner, stranger = [showing(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
-        admin = showing(await hand_out(config, "ops", Scope.ADMIN))
+        owner, stranger = [api_key_headers(await hand_out(config, team, *everything)) for team in ("team-a", "team-b")]
+        admin = api_key_headers(await hand_out(config, "ops", Scope.ADMIN))
         async with serving(replace(config, http_auth_mode="none")) as client:
             nobodys = await submit(client)
         async with serving(config) as client:
             client.headers.update(owner)
             run_id = await submit(client)
             client.headers.pop("X-API-Key")
-            yield House(
+            yield Access(
                 client=client,
                 config=config,
                 run_id=run_id,
@@ -70,116 +70,114 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
             )
 
 
-def test_there_are_routes_to_be_asked() -> None:
+def test_the_route_table_is_not_empty() -> None:
     assert {("GET", "/runs/{run_id}"), ("GET", "/runs/{run_id}/tasks"), ("POST", "/runs/{run_id}/cancel")} <= set(
         RUN_ROUTES
     )
 
 
 @pytest.mark.parametrize(("method", "path"), RUN_ROUTES)
-async def test_the_run_of_another_tenant_is_answered_as_one_that_does_not_exist(
-    house: House, method: str, path: str
-) -> None:
-    missing = await house.client.request(method, path.format(run_id=SystemIds().run_id()), headers=house.stranger)
+async def test_a_run_of_another_tenant_does_not_exist(access: Access, method: str, path: str) -> None:
+    missing = await access.client.request(method, path.format(run_id=SystemIds().run_id()), headers=access.stranger)
     assert (missing.status_code, missing.json()["err_id"]) == (404, "ERR-PYOCO-0005")
 
-    for run_id in (house.run_id, house.nobodys):
-        others = await house.client.request(method, path.format(run_id=run_id), headers=house.stranger)
+    for run_id in (access.run_id, access.nobodys):
+        others = await access.client.request(method, path.format(run_id=run_id), headers=access.stranger)
 
         assert (others.status_code, others.json()) == (404, missing.json())
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
-async def test_the_log_of_another_tenants_job_is_not_there_by_tag_or_range_either(house: House, accept: str) -> None:
-    path = f"/jobs/{house.run_id}/logs"
-    tag = (await house.client.get(path, headers=house.owner | {"Accept": accept})).headers["etag"]
+async def test_the_log_of_another_tenant_does_not_exist_for_etags_and_ranges(access: Access, accept: str) -> None:
+    path = f"/jobs/{access.run_id}/logs"
+    tag = (await access.client.get(path, headers=access.owner | {"Accept": accept})).headers["etag"]
 
-    for asked in ({}, {"If-None-Match": tag}, {"If-None-Match": "*"}, {"If-Match": '"x"'}, {"Range": "bytes=0-"}):
-        answer = await house.client.get(path, headers={**house.stranger, "Accept": accept, **asked})
+    for condition in ({}, {"If-None-Match": tag}, {"If-None-Match": "*"}, {"If-Match": '"x"'}, {"Range": "bytes=0-"}):
+        response = await access.client.get(path, headers={**access.stranger, "Accept": accept, **condition})
 
-        assert (answer.status_code, answer.json()["errId"]) == (404, "ERR-PYOCO-0005")
-        assert "etag" not in answer.headers
+        assert (response.status_code, response.json()["errId"]) == (404, "ERR-PYOCO-0005")
+        assert "etag" not in response.headers
 
 
-async def test_a_stranger_leaves_no_trace_in_a_run(house: House) -> None:
-    async with open_stores(house.config, name="test") as stores:
-        before = await stores.events.read(RunId(house.run_id))
+async def test_requests_of_another_tenant_leave_no_event(access: Access) -> None:
+    async with open_stores(access.config, name="test") as stores:
+        before = await stores.events.read(RunId(access.run_id))
         for method, path in RUN_ROUTES:
-            await house.client.request(method, path.format(run_id=house.run_id), headers=house.stranger)
+            await access.client.request(method, path.format(run_id=access.run_id), headers=access.stranger)
 
-        assert await stores.events.read(RunId(house.run_id)) == before
+        assert await stores.events.read(RunId(access.run_id)) == before
 
 
-async def test_lists_show_the_runs_of_the_own_tenant_only(house: House) -> None:
+async def test_lists_contain_only_runs_of_the_tenant(access: Access) -> None:
     for query in ({}, {"include": "full"}, {"status": "PENDING"}, {"flow": "hello"}, {"tag": "default"}):
         for who, expected in (
-            (house.owner, [house.run_id]),
-            (house.stranger, []),
-            (house.admin, [house.run_id, house.nobodys]),
+            (access.owner, [access.run_id]),
+            (access.stranger, []),
+            (access.admin, [access.run_id, access.nobodys]),
         ):
-            house.client.headers.update(who)
-            await listed(house.client, expected, **query)
+            access.client.headers.update(who)
+            await listed(access.client, expected, **query)
 
 
-async def test_pages_show_the_runs_of_the_own_tenant_only_whoever_made_the_cursor(house: House) -> None:
+async def test_pages_contain_only_runs_of_the_tenant_for_any_cursor(access: Access) -> None:
     async def page(who: dict[str, str], **query: Any) -> httpx.Response:
-        return await house.client.get("/runs", params={"limit": 1, **query}, headers=who)
+        return await access.client.get("/runs", params={"limit": 1, **query}, headers=who)
 
-    house.client.headers.update(house.owner)
-    other = await submit(house.client)
-    await listed(house.client, [other, house.run_id])
-    first = (await page(house.owner, cursor="")).json()
+    access.client.headers.update(access.owner)
+    other = await submit(access.client)
+    await listed(access.client, [other, access.run_id])
+    first = (await page(access.owner, cursor="")).json()
     assert [run["run_id"] for run in first["items"]] == [other]
 
     for query in ({"cursor": ""}, {"updated_after": 0}, {"cursor": first["next_cursor"]}, {"include": "full"}):
-        answer = await page(house.stranger, **query)
+        response = await page(access.stranger, **query)
 
-        assert answer.status_code in (200, 422)
-        assert house.run_id not in answer.text
-        assert other not in answer.text
-    assert [run["run_id"] for run in (await page(house.owner, cursor=first["next_cursor"])).json()["items"]] == [
-        house.run_id
+        assert response.status_code in (200, 422)
+        assert access.run_id not in response.text
+        assert other not in response.text
+    assert [run["run_id"] for run in (await page(access.owner, cursor=first["next_cursor"])).json()["items"]] == [
+        access.run_id
     ]
 
 
-async def test_a_worker_is_shown_without_the_runs_of_other_tenants_but_as_busy_as_it_is(house: House) -> None:
-    run_id = RunId(house.run_id)
-    house.client.headers.update(house.owner)
-    await listed(house.client, [house.run_id])
-    async with open_stores(house.config, name="test") as stores:
+async def test_a_worker_is_shown_as_busy_without_the_runs_of_other_tenants(access: Access) -> None:
+    run_id = RunId(access.run_id)
+    access.client.headers.update(access.owner)
+    await listed(access.client, [access.run_id])
+    async with open_stores(access.config, name="test") as stores:
         record = worker("busy", last_seen_at=stores.clock.now())
         await stores.registry.put(
             replace(record, current_run_ids=(run_id,), last_run_id=run_id, last_run_status="COMPLETED")
         )
 
-    async def told(who: dict[str, str]) -> tuple[Any, ...]:
+    async def view_of(who: dict[str, str]) -> tuple[Any, ...]:
         async with asyncio.timeout(20):
-            while not (found := (await house.client.get("/workers", headers=who)).json()):
+            while not (found := (await access.client.get("/workers", headers=who)).json()):
                 pass
         names = ("current_run_id", "current_run_ids", "last_run_id", "last_run_status", "slots_busy")
         return tuple(found[0][name] for name in names)
 
     whole = (run_id, [run_id], run_id, "COMPLETED", 1)
-    assert (await told(house.owner), await told(house.admin)) == (whole, whole)
-    assert await told(house.stranger) == (None, [], None, None, 1)
+    assert (await view_of(access.owner), await view_of(access.admin)) == (whole, whole)
+    assert await view_of(access.stranger) == (None, [], None, None, 1)
 
 
-async def test_a_flow_file_is_submitted_for_the_own_tenant(house: House) -> None:
-    answer = await house.client.post(
-        "/runs/yaml", files={"workflow": TWO_TASKS.encode()}, data={"flow_name": "nightly"}, headers=house.owner
+async def test_a_flow_file_run_has_the_tenant_of_the_caller(access: Access) -> None:
+    response = await access.client.post(
+        "/runs/yaml", files={"workflow": TWO_TASKS.encode()}, data={"flow_name": "nightly"}, headers=access.owner
     )
-    assert answer.status_code == 200, answer.text
-    run_id = answer.json()["run_id"]
+    assert response.status_code == 200, response.text
+    run_id = response.json()["run_id"]
 
-    assert (await house.client.get(f"/runs/{run_id}", headers=house.owner)).json()["tenant_id"] == "team-a"
-    assert (await house.client.get(f"/runs/{run_id}", headers=house.stranger)).status_code == 404
+    assert (await access.client.get(f"/runs/{run_id}", headers=access.owner)).json()["tenant_id"] == "team-a"
+    assert (await access.client.get(f"/runs/{run_id}", headers=access.stranger)).status_code == 404
 
 
-async def test_an_administrator_sees_every_run_and_submits_for_a_tenant_of_its_own(house: House) -> None:
-    house.client.headers.update(house.admin)
-    own = await submit(house.client)
+async def test_an_administrator_reads_every_run_and_submits_for_its_own_tenant(access: Access) -> None:
+    access.client.headers.update(access.admin)
+    own = await submit(access.client)
 
-    for run_id, tenant in ((house.run_id, "team-a"), (house.nobodys, None), (own, "ops")):
-        assert (await house.client.get(f"/runs/{run_id}")).json().get("tenant_id") == tenant
-    assert (await house.client.post(f"/runs/{house.run_id}/cancel")).status_code == 200
-    assert (await house.client.get(f"/runs/{own}", headers=house.owner)).status_code == 404
+    for run_id, tenant in ((access.run_id, "team-a"), (access.nobodys, None), (own, "ops")):
+        assert (await access.client.get(f"/runs/{run_id}")).json().get("tenant_id") == tenant
+    assert (await access.client.post(f"/runs/{access.run_id}/cancel")).status_code == 200
+    assert (await access.client.get(f"/runs/{own}", headers=access.owner)).status_code == 404

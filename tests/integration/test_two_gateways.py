@@ -1,4 +1,4 @@
-"""Two gateways on one broker: whatever was begun at one goes on at the other, also when the first is gone."""
+"""Two gateways on one broker: operations started at one continue at the other, also after the first stops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
-from support.gateways import gateway_settings, listed, seen, serving, submit
+from support.gateways import gateway_settings, listed, serving, submit, wait_for_status
 from support.streams import listening, until_status, watching
 from support.workers import at_work
 
@@ -27,7 +27,7 @@ def theirs(broker: Broker, tmp_path: Path) -> NatsBackendConfig:
     return gateway_settings(broker.url, tmp_path / "theirs", **QUICK)
 
 
-async def test_a_run_submitted_at_one_gateway_is_listed_watched_explained_and_cancelled_at_the_other(
+async def test_a_run_is_listed_watched_explained_and_cancelled_at_another_gateway(
     ours: NatsBackendConfig, theirs: NatsBackendConfig
 ) -> None:
     async with listening(theirs) as other:
@@ -41,18 +41,16 @@ async def test_a_run_submitted_at_one_gateway_is_listed_watched_explained_and_ca
         ):
             await worker.executor.begun()
             await until_status(events, "RUNNING")
-            told = (await other.client.get(f"/runs/{run_id}/explain")).json()
-            answer = (await other.client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})).json()
+            explanation = (await other.client.get(f"/runs/{run_id}/explain")).json()
+            response = (await other.client.post(f"/runs/{run_id}/cancel", json={"reason": "wrong input"})).json()
             (*_, end) = await until_status(events, "CANCELLED")
 
-    assert told["status"] == "RUNNING"
-    assert answer["status"] == "CANCELLING"
+    assert explanation["status"] == "RUNNING"
+    assert response["status"] == "CANCELLING"
     assert end.data["snapshot"]["cancel"]["reason"] == "wrong input"
 
 
-async def test_pages_begun_at_one_gateway_go_on_at_the_other(
-    ours: NatsBackendConfig, theirs: NatsBackendConfig
-) -> None:
+async def test_pages_continue_at_another_gateway(ours: NatsBackendConfig, theirs: NatsBackendConfig) -> None:
     async with serving(theirs) as other:
         async with serving(ours) as client:
             run_ids = [await submit(client) for _ in range(5)]
@@ -66,14 +64,14 @@ async def test_pages_begun_at_one_gateway_go_on_at_the_other(
     assert sorted(item["run_id"] for item in shown) == sorted(run_ids)
 
 
-async def test_two_who_cancel_at_two_gateways_at_once_get_one_cancel(
+async def test_concurrent_cancels_at_two_gateways_are_one_cancel(
     ours: NatsBackendConfig, theirs: NatsBackendConfig
 ) -> None:
     async with serving(ours) as client, serving(theirs) as other:
         run_id = await submit(client)
 
-        answers = await asyncio.gather(*(one.post(f"/runs/{run_id}/cancel") for one in (client, other)))
-        shown = [await seen(one, run_id, "CANCELLED") for one in (client, other)]
+        responses = await asyncio.gather(*(one.post(f"/runs/{run_id}/cancel") for one in (client, other)))
+        shown = [await wait_for_status(one, run_id, "CANCELLED") for one in (client, other)]
 
-    assert [answer.status_code for answer in answers] == [200, 200]
+    assert [response.status_code for response in responses] == [200, 200]
     assert shown[0]["cancel"] == shown[1]["cancel"]

@@ -1,4 +1,4 @@
-"""Streams of real gateways on a real broker, read over a socket: by many, by slow ones, through restarts."""
+"""Streams of real gateways on a real broker over a socket: many clients, slow clients, restarts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pyoco_server.http_client import AsyncPyocoHttpClient
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
 from support.broker import Broker
-from support.callers import hand_out, showing
+from support.callers import api_key_headers, hand_out
 from support.gateways import gateway_settings, submit
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
@@ -46,10 +46,10 @@ def listened_to(gateway: Gateway) -> list[str]:
     return [subject for subject in subjects if subject.startswith("pyoco.stored.")]
 
 
-async def until_all_have_left(gateway: Gateway) -> None:
-    """The end of a connection is seen a moment after it was ended."""
+async def wait_until_no_streams(gateway: Gateway) -> None:
+    """Polls, because the gateway notices a disconnect with a delay."""
     async with asyncio.timeout(PATIENCE_SEC):
-        while gateway.topics.open_count:  # noqa: ASYNC110 - nobody tells when a reader has gone
+        while gateway.topics.open_count:  # noqa: ASYNC110 - a disconnect sets no event
             await asyncio.sleep(0.01)
 
 
@@ -63,10 +63,10 @@ SSE = {"Accept": "text/event-stream"}
 
 @asynccontextmanager
 async def reading(gateway: Gateway, path: str, run_id: str, **headers: str) -> AsyncIterator[AsyncIterator[bytes]]:
-    """The bytes of a stream that has begun."""
-    async with gateway.client.stream("GET", path.format(run_id), headers=SSE | headers) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        received = answer.aiter_raw()
+    """The bytes of a started stream."""
+    async with gateway.client.stream("GET", path.format(run_id), headers=SSE | headers) as response:
+        assert response.status_code == 200, await response.aread()
+        received = response.aiter_raw()
         assert (await anext(received)).startswith(b"retry: ")
         yield received
 
@@ -80,10 +80,10 @@ async def rest_of(received: AsyncIterator[bytes]) -> bytes:
 @pytest.mark.parametrize("run_id", ["no-run-id", str(new_run_id()), "%00"], ids=["no id", "unknown", "null"])
 async def test_a_stream_of_an_unknown_run_is_not_found(gateway: Gateway, path: str, run_id: str) -> None:
     for resume in ({}, {"Last-Event-ID": "1.0.end"}):
-        answer = await gateway.client.get(path.format(run_id), headers=SSE | resume)
+        response = await gateway.client.get(path.format(run_id), headers=SSE | resume)
 
-        assert answer.status_code == 404
-        assert "ERR-PYOCO-0005" in answer.text or "EXECUTION_NOT_FOUND" in answer.text
+        assert response.status_code == 404
+        assert "ERR-PYOCO-0005" in response.text or "EXECUTION_NOT_FOUND" in response.text
     assert gateway.topics.open_count == 0
 
 
@@ -94,19 +94,19 @@ async def test_an_unknown_event_id_counts_as_none(gateway: Gateway, path: str, d
     await gateway.client.post(f"/runs/{run_id}/cancel")
     headers = {"Last-Event-ID": damaged.encode(), **SSE}
 
-    answer = await gateway.client.get(path.format(run_id), headers=headers)  # type: ignore[arg-type]  # as bytes
+    response = await gateway.client.get(path.format(run_id), headers=headers)  # type: ignore[arg-type]  # as bytes
 
     whole = await gateway.client.get(path.format(run_id), headers=SSE)
-    assert (answer.status_code, answer.text.count("event: ")) == (200, whole.text.count("event: "))
+    assert (response.status_code, response.text.count("event: ")) == (200, whole.text.count("event: "))
 
 
 @ALL_STREAMS
-async def test_a_reader_that_disconnects_leaves_nothing_behind(gateway: Gateway, path: str) -> None:
+async def test_a_disconnected_client_leaves_no_stream(gateway: Gateway, path: str) -> None:
     run_id = await submit(gateway.client)
     async with reading(gateway, path, run_id):
         assert f"pyoco.stored.{run_id}" in listened_to(gateway)
 
-    await until_all_have_left(gateway)
+    await wait_until_no_streams(gateway)
     assert (gateway.topics._topics, listened_to(gateway)) == ({}, [])
 
 
@@ -115,31 +115,31 @@ async def test_more_streams_than_the_limit_are_rejected_until_later(broker: Brok
     async with listening(gateway_settings(broker.url, tmp_path, http_max_watchers=1)) as gateway:
         run_id = await submit(gateway.client)
         async with reading(gateway, path, run_id):
-            answer = await gateway.client.get(path.format(run_id), headers=SSE)
+            response = await gateway.client.get(path.format(run_id), headers=SSE)
 
-        assert (answer.status_code, "TOO_MANY" in answer.text or "ERR-PYOCO-0038" in answer.text) == (503, True)
-        assert answer.headers["retry-after"].isdigit()
+        assert (response.status_code, "TOO_MANY" in response.text or "ERR-PYOCO-0038" in response.text) == (503, True)
+        assert response.headers["retry-after"].isdigit()
 
 
 @ALL_STREAMS
-async def test_streams_end_when_the_gateway_stops_and_none_begins(gateway: Gateway, path: str) -> None:
+async def test_a_stopping_gateway_ends_streams_and_starts_none(gateway: Gateway, path: str) -> None:
     run_id = await submit(gateway.client)
     async with reading(gateway, path, run_id) as received:
-        gateway.let_go()
+        gateway.disconnect_all()
 
         assert b"event: end" not in await rest_of(received)
     assert (await gateway.client.get(path.format(run_id), headers=SSE)).status_code == 503
 
 
 @ALL_STREAMS
-async def test_the_stream_of_a_key_that_is_revoked_ends(broker: Broker, tmp_path: Path, path: str) -> None:
+async def test_revoking_a_key_ends_its_streams(broker: Broker, tmp_path: Path, path: str) -> None:
     config = gateway_settings(broker.url, tmp_path, http_auth_mode="api_key")
     key, kept, others = await hand_out(config), await hand_out(config), await hand_out(config, "team-b")
     async with listening(config) as gateway, open_api_keys(config) as keys:
-        gateway.client.headers.update(showing(kept))
+        gateway.client.headers.update(api_key_headers(kept))
         run_id = await submit(gateway.client)
-        foreign = await gateway.client.get(path.format(run_id), headers=SSE | showing(others))
-        async with reading(gateway, path, run_id, **showing(key)) as received, reading(gateway, path, run_id):
+        foreign = await gateway.client.get(path.format(run_id), headers=SSE | api_key_headers(others))
+        async with reading(gateway, path, run_id, **api_key_headers(key)) as received, reading(gateway, path, run_id):
             revoked = key_id_in(key)
             assert revoked is not None
 
@@ -153,29 +153,27 @@ async def test_the_stream_of_a_key_that_is_revoked_ends(broker: Broker, tmp_path
 # --- changes of runs --------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_is_told_from_its_first_state_to_its_last_and_then_the_stream_ends(
-    gateway: Gateway, config: NatsBackendConfig
-) -> None:
+async def test_a_stream_sends_every_state_and_ends_with_the_run(gateway: Gateway, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="worker") as stores:
         run_id = await submit(gateway.client)
         async with watching(gateway.client, run_id, include="records") as events, at_work(stores, config) as worker:
             runner = await worker.executor.begun()
             runner.say(declared("a", "b"), began("a"))
-            told = await until_status(events, "RUNNING")
+            received = await until_status(events, "RUNNING")
             runner.end("completed", succeeded("a", 1), began("b"), succeeded("b", 2))
-            told += await to_the_end(events)
+            received += await to_the_end(events)
 
-    snapshots = [event for event in told if event.name == "snapshot"]
-    assert {event.name for event in told} <= {"snapshot", "heartbeat"}
+    snapshots = [event for event in received if event.name == "snapshot"]
+    assert {event.name for event in received} <= {"snapshot", "heartbeat"}
     assert [event.event_id for event in snapshots] == [str(event.version) for event in snapshots]
     versions = [event.version for event in snapshots]
     assert versions == sorted(set(versions))
-    assert told[-1].status == "COMPLETED"
-    assert told[-1].data["snapshot"]["task_records"]["b"]["output"] == 2
-    assert all(event.data["run_id"] == run_id and event.data["ts"] > 0 for event in told)
+    assert received[-1].status == "COMPLETED"
+    assert received[-1].data["snapshot"]["task_records"]["b"]["output"] == 2
+    assert all(event.data["run_id"] == run_id and event.data["ts"] > 0 for event in received)
 
 
-async def test_what_is_done_at_one_gateway_is_told_by_another(
+async def test_changes_at_one_gateway_are_streamed_by_another(
     gateway: Gateway, config: NatsBackendConfig, tmp_path: Path
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -189,61 +187,59 @@ async def test_what_is_done_at_one_gateway_is_told_by_another(
             assert (await to_the_end(events))[-1].status == "CANCELLED"
 
 
-async def test_a_finished_run_is_told_once_without_records_unless_they_are_asked_for(gateway: Gateway) -> None:
+async def test_a_finished_run_is_sent_once_with_records_only_on_request(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     await gateway.client.post(f"/runs/{run_id}/cancel")
 
-    answer = await gateway.client.get(f"/runs/{run_id}/watch")
+    response = await gateway.client.get(f"/runs/{run_id}/watch")
     whole = await gateway.client.get(f"/runs/{run_id}/watch", params={"include": "full"})
 
-    assert answer.headers["content-type"].startswith("text/event-stream")
-    assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-store", "no")
-    assert answer.text.startswith("retry: ")
-    assert answer.text.count("event: ") == 1
-    assert ('"task_records":' in answer.text, '"task_records":' in whole.text) == (False, True)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert (response.headers["cache-control"], response.headers["x-accel-buffering"]) == ("no-store", "no")
+    assert response.text.startswith("retry: ")
+    assert response.text.count("event: ") == 1
+    assert ('"task_records":' in response.text, '"task_records":' in whole.text) == (False, True)
     shown = (await gateway.client.get(f"/runs/{run_id}")).json()
-    assert orjson.loads(answer.text.partition("data: ")[2])["snapshot"] == shown
+    assert orjson.loads(response.text.partition("data: ")[2])["snapshot"] == shown
 
 
-async def test_a_reader_goes_on_behind_the_last_event_it_has(gateway: Gateway, config: NatsBackendConfig) -> None:
+async def test_a_stream_resumes_after_the_last_event_id(gateway: Gateway, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="writer") as stores:
         run_id = await submit(gateway.client)
         async with watching(gateway.client, run_id) as events:
             last = (await anext(events)).event_id
-        await label(stores, run_id, "while nobody read")
+        await label(stores, run_id, "while disconnected")
 
         async with watching(gateway.client, run_id, last_event_id=last) as events:
             first = await anext(events)
             await gateway.client.post(f"/runs/{run_id}/cancel")
             ended = (await to_the_end(events))[-1]
 
-    assert first.data["snapshot"]["tags"] == ["default", "while nobody read"]
+    assert first.data["snapshot"]["tags"] == ["default", "while disconnected"]
     again = await gateway.client.get(f"/runs/{run_id}/watch", headers={"Last-Event-ID": ended.event_id or ""})
     assert (again.status_code, again.content) == (204, b"")
 
 
 @pytest.mark.parametrize("query", ["timeout_sec=0", "timeout_sec=601", "timeout_sec=x", "since=nan", "include=some"])
-async def test_a_query_that_cannot_be_is_refused(gateway: Gateway, query: str) -> None:
-    answer = await gateway.client.get(f"/runs/{new_run_id()}/watch?{query}")
+async def test_an_invalid_query_is_rejected(gateway: Gateway, query: str) -> None:
+    response = await gateway.client.get(f"/runs/{new_run_id()}/watch?{query}")
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0002")
 
 
-async def test_a_stream_ends_by_itself_when_its_time_is_over(gateway: Gateway) -> None:
+async def test_a_stream_ends_after_its_timeout(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
 
     async with watching(gateway.client, run_id, timeout_sec=1) as events:
-        told = await to_the_end(events)
+        received = await to_the_end(events)
 
-    assert told[0].name == "snapshot"
-    assert {event.name for event in told[1:]} == {"heartbeat"}
-    assert all(event.event_id is None for event in told[1:])
+    assert received[0].name == "snapshot"
+    assert {event.name for event in received[1:]} == {"heartbeat"}
+    assert all(event.event_id is None for event in received[1:])
     assert gateway.topics.open_count == 0
 
 
-async def test_a_broker_that_is_killed_and_comes_back_costs_a_watcher_nothing(
-    broker: Broker, gateway: Gateway, config: NatsBackendConfig
-) -> None:
+async def test_a_watch_survives_a_broker_restart(broker: Broker, gateway: Gateway, config: NatsBackendConfig) -> None:
     run_id = await submit(gateway.client)
     async with watching(gateway.client, run_id) as events:
         assert (await anext(events)).name == "snapshot"
@@ -258,15 +254,15 @@ async def test_a_broker_that_is_killed_and_comes_back_costs_a_watcher_nothing(
         async with open_stores(config, name="writer") as stores:
             await label(stores, run_id, "after the restart")
             await gateway.client.post(f"/runs/{run_id}/cancel")
-        told = await to_the_end(events)
+        received = await to_the_end(events)
 
     assert (refused.status_code, refused.json()["err_id"]) == (503, "ERR-PYOCO-0003")
-    assert told[-1].data["snapshot"]["tags"] == ["default", "after the restart"]
-    assert told[-1].status == "CANCELLED"
-    assert not [event for event in told if event.name == "snapshot" and event.comments]
+    assert received[-1].data["snapshot"]["tags"] == ["default", "after the restart"]
+    assert received[-1].status == "CANCELLED"
+    assert not [event for event in received if event.name == "snapshot" and event.comments]
 
 
-async def test_many_watchers_of_one_run_are_all_told_of_its_end(broker: Broker, tmp_path: Path) -> None:
+async def test_all_watchers_of_a_run_receive_its_end(broker: Broker, tmp_path: Path) -> None:
     async with listening(gateway_settings(broker.url, tmp_path)) as gateway:
         run_id = await submit(gateway.client)
 
@@ -284,12 +280,10 @@ async def test_many_watchers_of_one_run_are_all_told_of_its_end(broker: Broker, 
         await gateway.client.post(f"/runs/{run_id}/cancel")
 
         assert await asyncio.gather(*watchers) == ["CANCELLED"] * MANY
-        await until_all_have_left(gateway)
+        await wait_until_no_streams(gateway)
 
 
-async def test_a_reader_that_does_not_read_finds_the_newest_and_not_all_that_was(
-    config: NatsBackendConfig,
-) -> None:
+async def test_a_slow_client_receives_the_newest_state_and_not_all_states(config: NatsBackendConfig) -> None:
     changes = 30
     async with listening(config, send_buffer=1 << 16) as gateway, open_stores(config, name="writer") as stores:
         run_id = await submit(gateway.client, params={"bulk": "x" * 100_000})
@@ -302,7 +296,7 @@ async def test_a_reader_that_does_not_read_finds_the_newest_and_not_all_that_was
             async with watching(gateway.client, run_id) as quick:
                 for number in range(changes):
                     await label(stores, run_id, f"label-{number}")
-                    # Each is told to the one who reads, so none was gathered with another.
+                    # Each state is sent on its own, so none was merged with another.
                     while f"label-{number}" not in (await anext(quick)).data["snapshot"]["tags"]:
                         pass
             await gateway.client.post(f"/runs/{run_id}/cancel")
@@ -319,19 +313,19 @@ async def test_a_reader_that_does_not_read_finds_the_newest_and_not_all_that_was
 async def test_the_sdk_follows_a_run_of_a_real_gateway_to_its_end(gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with AsyncPyocoHttpClient(f"http://127.0.0.1:{gateway.port}") as client:
-        told = []
+        received = []
         async with asyncio.timeout(PATIENCE_SEC):
             async for event in client.watch(run_id):
-                told.append(event)
-                if len(told) == 1:
+                received.append(event)
+                if len(received) == 1:
                     await client.cancel_run(run_id)
 
-    shown = told[-1].get("snapshot")
+    shown = received[-1].get("snapshot")
     assert shown is not None
     assert shown["status"] == "CANCELLED"
 
 
-async def test_a_snapshot_that_makes_no_sense_breaks_neither_the_gateway_nor_the_other_streams(
+async def test_an_invalid_snapshot_affects_neither_gateway_nor_other_streams(
     gateway: Gateway, config: NatsBackendConfig
 ) -> None:
     odd, other = await submit(gateway.client), await submit(gateway.client)
@@ -348,7 +342,7 @@ async def test_a_snapshot_that_makes_no_sense_breaks_neither_the_gateway_nor_the
         await connection.request(f"$KV.{config.runs_kv_bucket}.{odd}", value)
         await anext(events)
         for _ in range(3):
-            assert (await anext(events)).name == "heartbeat"  # each after a look at all channels
+            assert (await anext(events)).name == "heartbeat"  # each after a poll of all channels
 
         await label(stores, other, "later")
 

@@ -1,4 +1,4 @@
-"""A worker's runners follow the registry, with real pip and real processes: between runs, and never for the worse."""
+"""Runners of a worker follow the registry between runs, with real pip and real processes, and survive bad wheels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Join = Callable[..., Awaitable["Worker"]]
 
 
 class Worker:
-    """A pool and its sync, as a worker has them; the test says when it looks."""
+    """The pool and the sync of a worker; the test triggers each sync."""
 
     def __init__(self, pool: RunnerPool, sync: WheelSync) -> None:
         self.pool = pool
@@ -41,15 +41,15 @@ class Worker:
         return await outcome_of(self.pool, "version", package=package)
 
     @property
-    def told(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         assert self.sync.wheel_sync is not None
         return dict(self.sync.wheel_sync)
 
     def installed(self) -> list[str]:
-        return [one["wheel_name"] for one in self.told["installed"]]
+        return [one["wheel_name"] for one in self.report["installed"]]
 
-    async def until_at_most(self, processes: int) -> None:
-        """Until the runners of the past are gone."""
+    async def wait_until_at_most(self, processes: int) -> None:
+        """Waits until the runners of old environments have ended."""
         await until(lambda: len(self.pool.pids()) <= processes)
 
 
@@ -85,7 +85,7 @@ def manifest(tmp_path: Path) -> Any:
     return json.loads((tmp_path / "sync" / ".installed.json").read_text())
 
 
-async def test_a_new_version_is_for_runs_that_begin_after_it_and_one_that_runs_ends_with_what_it_has(
+async def test_a_new_version_applies_only_to_runs_that_start_after_it(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     first = await put(store, installable("tools", "1.0", scripts={"which": "tools:which"}))
@@ -104,7 +104,7 @@ async def test_a_new_version_is_for_runs_that_begin_after_it_and_one_that_runs_e
     assert await worker.version("tools") == "2.0"
     assert wheels_before == [(first.name, first.sha256_hex)]
     assert worker.installed() == ["tools-2.0-py3-none-any.whl"]
-    assert worker.told["last_result"] == "ok"
+    assert worker.report["last_result"] == "ok"
     (only,) = manifest(tmp_path)["sets"]
     assert [state["wheel_name"] for state in only["wheels"]] == ["tools-2.0-py3-none-any.whl"]
 
@@ -124,7 +124,7 @@ async def test_the_log_names_the_wheels_at_the_start_and_when_they_change(
     assert named == [["tools-1.0-py3-none-any.whl"], ["tools-2.0-py3-none-any.whl"]]
 
 
-async def test_what_a_task_starts_finds_the_wheels_too(store: MemoryWheelStore, join: Join) -> None:
+async def test_programs_of_a_task_have_the_wheels(store: MemoryWheelStore, join: Join) -> None:
     module = "VERSION = '1.0'\ndef main():\n    print('at work')\n"
     await put(store, installable("tools", files={"tools.py": module}, scripts={"tool-at-work": "tools:main"}))
     worker = await join()
@@ -134,7 +134,7 @@ async def test_what_a_task_starts_finds_the_wheels_too(store: MemoryWheelStore, 
     assert await outcome_of(worker.pool, "output", program="tool-at-work") == "at work"
 
 
-async def test_only_wheels_for_its_tags_are_installed_and_deleted_ones_go(
+async def test_only_wheels_of_the_tags_are_installed_and_deleted_ones_removed(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     for_all = await put(store, installable("tools"))
@@ -146,13 +146,13 @@ async def test_only_wheels_for_its_tags_are_installed_and_deleted_ones_go(
     await worker.sync.sync()
 
     assert await worker.version("tools") == ABSENT
-    assert (worker.installed(), worker.told["environment"]) == ([], None)
-    await worker.until_at_most(1)
+    assert (worker.installed(), worker.report["environment"]) == ([], None)
+    await worker.wait_until_at_most(1)
     await worker.sync.sync()
     assert manifest(tmp_path)["sets"] == [{"tags": ["default"], "environment": None, "wheels": []}]
 
 
-async def test_a_broken_wheel_stops_no_other_and_its_last_good_version_stays(
+async def test_a_broken_wheel_affects_no_other_and_keeps_its_last_good_version(
     store: MemoryWheelStore, join: Join, caplog: pytest.LogCaptureFixture
 ) -> None:
     await put(store, installable("tools", "1.0"))
@@ -164,15 +164,15 @@ async def test_a_broken_wheel_stops_no_other_and_its_last_good_version_stays(
     await worker.sync.sync()
 
     assert (await worker.version("tools"), await worker.version("fresh")) == ("1.0", "1.0")
-    assert worker.told["last_result"] == "partial"
-    reasons = {one["wheel_name"]: one["reason"] for one in worker.told["failed"]}
+    assert worker.report["last_result"] == "partial"
+    reasons = {one["wheel_name"]: one["reason"] for one in worker.report["failed"]}
     assert set(reasons) == {"tools-2.0-py3-none-any.whl", "needy-1.0-py3-none-any.whl"}
     assert "absent-9" in reasons["needy-1.0-py3-none-any.whl"]
-    told = [record for record in caplog.records if getattr(record, "err_id", None) == "ERR-PYOCO-0024"]
-    assert {getattr(record, "wheel_name", None) for record in told} == set(reasons)
+    records = [record for record in caplog.records if getattr(record, "err_id", None) == "ERR-PYOCO-0024"]
+    assert {getattr(record, "wheel_name", None) for record in records} == set(reasons)
 
 
-async def test_what_failed_is_tried_again_when_something_changes_and_not_all_the_time(
+async def test_a_failed_wheel_is_retried_only_after_a_change(
     store: MemoryWheelStore, join: Join, caplog: pytest.LogCaptureFixture
 ) -> None:
     await put(store, broken("tools", "2.0"))
@@ -187,29 +187,27 @@ async def test_what_failed_is_tried_again_when_something_changes_and_not_all_the
     assert await worker.version("tools") == "2.1"
 
 
-async def test_wheels_that_cannot_be_here_are_skipped_with_the_reason(store: MemoryWheelStore, join: Join) -> None:
+async def test_incompatible_wheels_are_skipped_with_a_reason(store: MemoryWheelStore, join: Join) -> None:
     await put(store, installable("mac", tag="cp311-cp311-macosx_11_0_arm64"))
     await put(store, installable("pyoco_server", "99.0"))
     worker = await join()
 
-    reasons = {one["wheel_name"]: one["reason"] for one in worker.told["skipped"]}
+    reasons = {one["wheel_name"]: one["reason"] for one in worker.report["skipped"]}
 
     assert "macosx" in reasons["mac-1.0-cp311-cp311-macosx_11_0_arm64.whl"]
     assert "upgrade the worker" in reasons["pyoco_server-99.0-py3-none-any.whl"]
-    assert (worker.told["last_result"], worker.told["environment"]) == ("ok", None)
+    assert (worker.report["last_result"], worker.report["environment"]) == ("ok", None)
 
 
-async def test_no_wheel_takes_the_place_of_the_program_that_runs_flows(store: MemoryWheelStore, join: Join) -> None:
-    evil = {f"{name}/__init__.py": "raise SystemExit('taken over')" for name in ("pyoco_server", "pyoco", "orjson")}
-    await put(store, installable("innocent", files={**evil, "innocent.py": "VERSION = '1.0'"}))
+async def test_no_wheel_replaces_the_runner_itself(store: MemoryWheelStore, join: Join) -> None:
+    fakes = {f"{name}/__init__.py": "raise SystemExit('taken over')" for name in ("pyoco_server", "pyoco", "orjson")}
+    await put(store, installable("innocent", files={**fakes, "innocent.py": "VERSION = '1.0'"}))
     worker = await join()
 
     assert await worker.version("innocent") == "1.0"
 
 
-async def test_wheels_with_which_no_flow_can_be_loaded_are_not_moved_to(
-    store: MemoryWheelStore, join: Join, tmp_path: Path
-) -> None:
+async def test_wheels_that_break_flow_loading_are_not_used(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
     flows = tmp_path / "flows_of_ours.py"
     flows.write_text(
         f"import tools\n{Path(__file__).with_name('wheel_flows.py').read_text()}".replace(
@@ -223,12 +221,12 @@ async def test_wheels_with_which_no_flow_can_be_loaded_are_not_moved_to(
     await worker.sync.sync()
 
     assert await worker.version("tools") == "1.0"
-    assert worker.told["last_result"] == "failed"
-    assert "no good" in worker.told["error"]
+    assert worker.report["last_result"] == "failed"
+    assert "no good" in worker.report["error"]
     assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
 
 
-async def test_a_worker_whose_latest_wheels_let_no_flow_load_starts_with_the_last_good_ones(
+async def test_a_worker_starts_with_the_last_wheels_that_load_flows(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     flows = tmp_path / "flows_of_ours.py"
@@ -242,29 +240,29 @@ async def test_a_worker_whose_latest_wheels_let_no_flow_load_starts_with_the_las
     worker = await join(resolver=f"{flows}:resolve")
 
     assert await worker.version("tools") == "1.0"
-    assert worker.told["last_result"] == "failed"
-    assert "no good" in worker.told["error"]
+    assert worker.report["last_result"] == "failed"
+    assert "no good" in worker.report["error"]
     assert worker.installed() == ["tools-1.0-py3-none-any.whl"]
 
 
-async def test_a_worker_starts_with_the_last_wheels_when_the_registry_is_away(
+async def test_a_worker_starts_with_the_last_wheels_without_the_registry(
     store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, installable("tools"))
     await (await join()).pool.close()
 
-    async def away() -> list[Wheel]:
+    async def unavailable() -> list[Wheel]:
         raise BrokerUnavailable
 
-    monkeypatch.setattr(store, "all", away)
+    monkeypatch.setattr(store, "all", unavailable)
 
     worker = await join()
 
     assert await worker.version("tools") == "1.0"
-    assert (worker.told["last_result"], worker.told["err_id"]) == ("failed", "ERR-PYOCO-0024")
+    assert (worker.report["last_result"], worker.report["err_id"]) == ("failed", "ERR-PYOCO-0024")
 
 
-async def test_bytes_that_are_not_those_of_the_registry_are_not_installed(
+async def test_bytes_that_differ_from_the_registry_are_not_installed(
     store: MemoryWheelStore, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await put(store, installable("tools"))
@@ -278,13 +276,11 @@ async def test_bytes_that_are_not_those_of_the_registry_are_not_installed(
     worker = await join()
 
     assert await worker.version("tools") == ABSENT
-    ((failed,),) = [worker.told["failed"]]
+    ((failed,),) = [worker.report["failed"]]
     assert "sha256" in failed["reason"]
 
 
-async def test_a_file_that_was_changed_on_the_disk_is_fetched_again(
-    store: MemoryWheelStore, join: Join, tmp_path: Path
-) -> None:
+async def test_a_file_changed_on_disk_is_fetched_again(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
     wheel = await put(store, installable("tools"))
     worker = await join()
     assert wheel.sha256_hex is not None
@@ -297,7 +293,7 @@ async def test_a_file_that_was_changed_on_the_disk_is_fetched_again(
     assert (await worker.version("tools"), await worker.version("more")) == ("1.0", "1.0")
 
 
-async def test_a_damaged_manifest_is_written_anew(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
+async def test_a_damaged_manifest_is_rewritten(store: MemoryWheelStore, join: Join, tmp_path: Path) -> None:
     await put(store, installable("tools"))
     worker = await join()
     before = manifest(tmp_path)
@@ -309,13 +305,13 @@ async def test_a_damaged_manifest_is_written_anew(store: MemoryWheelStore, join:
         assert manifest(tmp_path) == before
 
 
-async def test_workers_that_share_a_folder_share_environments_and_keep_each_others(
+async def test_workers_of_one_folder_share_and_keep_environments(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools", "1.0"))
     await put(store, installable("gpu_only", "1.0"), "gpu")
     one, same, gpu = await asyncio.gather(join("default"), join("default"), join("gpu"))
-    assert one.told["environment"] == same.told["environment"] != gpu.told["environment"]
+    assert one.report["environment"] == same.report["environment"] != gpu.report["environment"]
 
     await put(store, installable("tools", "2.0"))
     await one.sync.sync()
@@ -324,13 +320,13 @@ async def test_workers_that_share_a_folder_share_environments_and_keep_each_othe
     assert await gpu.version("gpu_only") == "1.0"
     await asyncio.gather(same.sync.sync(), gpu.sync.sync())
     for worker in (one, same, gpu):
-        await worker.until_at_most(1)
+        await worker.wait_until_at_most(1)
     await put(store, installable("tools", "3.0"))
     for worker in (one, same, gpu):
         await worker.sync.sync()
-    present = {one.told["environment"], gpu.told["environment"]}
+    present = {one.report["environment"], gpu.report["environment"]}
     assert present <= environments(tmp_path)
-    assert one.told["environment"] == same.told["environment"]
+    assert one.report["environment"] == same.report["environment"]
 
 
 async def test_a_python_without_pip_is_reported_and_the_worker_runs(
@@ -342,10 +338,10 @@ async def test_a_python_without_pip_is_reported_and_the_worker_runs(
     worker = await join()
 
     assert await worker.version("tools") == ABSENT
-    assert "ensurepip" in worker.told["failed"][0]["reason"]
+    assert "ensurepip" in worker.report["failed"][0]["reason"]
 
 
-async def test_a_sync_that_is_stopped_half_way_leaves_no_process_and_no_half_environment(
+async def test_a_cancelled_sync_leaves_no_process_and_no_partial_environment(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools"))
@@ -363,18 +359,18 @@ async def test_a_sync_that_is_stopped_half_way_leaves_no_process_and_no_half_env
     assert list(folder.iterdir()) == []
 
 
-async def test_old_environments_and_files_are_removed_when_their_last_runner_is_gone(
+async def test_old_environments_and_files_are_removed_with_their_last_runner(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools", "1.0"))
     worker = await join()
-    old = worker.told["environment"]
+    old = worker.report["environment"]
     fork_server = worker.pool.fork_server_pid
     (wheel,) = await store.all()
     await store.delete(wheel)
     await put(store, installable("tools", "2.0"))
     await worker.sync.sync()
-    await worker.until_at_most(1)
+    await worker.wait_until_at_most(1)
     await put(store, installable("more"))
 
     await worker.sync.sync()
@@ -386,12 +382,12 @@ async def test_old_environments_and_files_are_removed_when_their_last_runner_is_
         os.kill(fork_server, 0)
 
 
-async def test_an_environment_whose_last_run_ended_after_the_change_is_removed_without_another_change(
+async def test_an_environment_is_removed_after_its_last_run_without_another_change(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools", "1.0"))
     worker = await join()
-    old, go, fork_server = worker.told["environment"], tmp_path / "go", worker.pool.fork_server_pid
+    old, go, fork_server = worker.report["environment"], tmp_path / "go", worker.pool.fork_server_pid
     running = asyncio.create_task(outcome_of(worker.pool, "now_and_later", package="tools", path=str(go)))
     await until(go.with_suffix(".begun").exists)
     await put(store, installable("tools", "2.0"))
@@ -402,8 +398,8 @@ async def test_an_environment_whose_last_run_ended_after_the_change_is_removed_w
     assert fork_server is not None
     await until(lambda: not command_of(fork_server))
 
-    async with asyncio.timeout(30):  # a moment later its lock is gone too
-        while environments(tmp_path) != {worker.told["environment"]}:
+    async with asyncio.timeout(30):  # its lock is released a moment later
+        while environments(tmp_path) != {worker.report["environment"]}:
             await worker.sync.sync()
 
     assert kept_for_the_run
@@ -413,7 +409,7 @@ def files_named(folder: Path, name: str) -> list[Path]:
     return list(folder.glob(f"**/files/*/{name}"))
 
 
-async def test_what_a_killed_worker_had_half_fetched_is_removed_with_the_next_change(
+async def test_partial_downloads_of_a_killed_worker_are_removed_by_the_next_change(
     store: MemoryWheelStore, join: Join, tmp_path: Path
 ) -> None:
     await put(store, installable("tools", "1.0"))
@@ -429,6 +425,6 @@ async def test_what_a_killed_worker_had_half_fetched_is_removed_with_the_next_ch
     assert not half.exists()
 
 
-async def test_a_worker_inside_another_program_refuses_to_sync() -> None:
+async def test_an_embedded_worker_rejects_wheel_sync() -> None:
     with pytest.raises(InvalidUsage, match="pyoco-worker"):
         await PyocoNatsWorker.connect(NatsBackendConfig(wheel_sync_enabled=True))

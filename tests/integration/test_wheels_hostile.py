@@ -1,4 +1,4 @@
-"""Uploads that go wrong on the wire, and a gateway that dies under one: nothing is listed that is not whole."""
+"""Failing uploads, and a gateway that dies during one: only complete wheels are listed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def address(broker: Broker, tmp_path: Path) -> Iterator[str]:
 
 
 def gateway(broker: Broker, folder: Path) -> Program:
-    """One in a process of its own."""
+    """A gateway in a process of its own."""
     return up(folder, "--nats-url", broker.url)
 
 
@@ -57,15 +57,15 @@ def connected_to(address: str) -> socket.socket:
 
 
 async def stored(broker: Broker, folder: Path) -> tuple[int, frozenset[str]]:
-    """How many wheels are registered, and of which uploads there are pieces."""
+    """The number of registered wheels, and the uploads that have chunks."""
     config = gateway_settings(broker.url, folder)
     async with await Connection.open(config) as connection:
         store = JetStreamWheelStore(connection, config, await ensure_resources(connection, config), SystemClock())
         return len(await store.all()), await Pieces(connection, config.wheel_object_store_bucket).upload_ids()
 
 
-async def until_gone(broker: Broker, folder: Path) -> None:
-    """Return when there is no piece of any upload."""
+async def wait_until_no_chunks(broker: Broker, folder: Path) -> None:
+    """Waits until no upload has chunks."""
     async with asyncio.timeout(PATIENCE_SEC):
         while True:
             if await stored(broker, folder) == (0, frozenset()):
@@ -73,8 +73,8 @@ async def until_gone(broker: Broker, folder: Path) -> None:
             await asyncio.sleep(0.02)
 
 
-async def until_begun(broker: Broker, folder: Path) -> None:
-    """Return when there are pieces of an upload."""
+async def wait_until_chunks(broker: Broker, folder: Path) -> None:
+    """Waits until an upload has chunks."""
     config = gateway_settings(broker.url, folder)
     async with asyncio.timeout(PATIENCE_SEC), await Connection.open(config) as connection:
         pieces = Pieces(connection, config.wheel_object_store_bucket)
@@ -83,7 +83,7 @@ async def until_begun(broker: Broker, folder: Path) -> None:
                 return
 
 
-async def test_a_body_that_is_cut_off_leaves_nothing(address: str, broker: Broker, tmp_path: Path) -> None:
+async def test_a_truncated_body_leaves_nothing(address: str, broker: Broker, tmp_path: Path) -> None:
     body = form(wheel(files={"demo/data.bin": os.urandom(3_000_000)}))
     for sent in (10, 1000, len(body) // 2, len(body) - 5):
         with connected_to(address) as connection:
@@ -91,25 +91,25 @@ async def test_a_body_that_is_cut_off_leaves_nothing(address: str, broker: Broke
 
     async with httpx.AsyncClient(base_url=address) as client:
         assert (await client.get("/wheels")).json() == []
-    await until_gone(broker, tmp_path)
+    await wait_until_no_chunks(broker, tmp_path)
 
 
 # Starlette leaves the file of a part without an end to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize(("claimed", "answer"), [(-40, b" 422 "), (10**9, b" 413 ")])
-async def test_a_length_that_lies_is_refused(
-    address: str, broker: Broker, tmp_path: Path, claimed: int, answer: bytes
+@pytest.mark.parametrize(("claimed", "response"), [(-40, b" 422 "), (10**9, b" 413 ")])
+async def test_a_wrong_content_length_is_rejected(
+    address: str, broker: Broker, tmp_path: Path, claimed: int, response: bytes
 ) -> None:
     body = form(wheel())
     with connected_to(address) as connection:
         connection.sendall(head(len(body) + claimed) + body[: len(body) + min(claimed, 0)])
-        told = connection.recv(200)
+        received = connection.recv(200)
 
-    assert answer in told.splitlines()[0]
+    assert response in received.splitlines()[0]
     assert await stored(broker, tmp_path) == (0, frozenset())
 
 
-async def test_a_gateway_that_is_killed_under_an_upload_leaves_no_wheel_and_the_next_upload_tidies_up(
+async def test_a_gateway_killed_during_an_upload_leaves_no_wheel_and_the_next_upload_cleans_up(
     broker: Broker, tmp_path: Path
 ) -> None:
     path = large_wheel(tmp_path / NAME, 60_000_000)
@@ -117,7 +117,7 @@ async def test_a_gateway_that_is_killed_under_an_upload_leaves_no_wheel_and_the_
     with gateway(broker, tmp_path) as program:
         there = address_of(program)
         sending = asyncio.create_task(_upload(there, path))
-        await until_begun(broker, tmp_path)
+        await wait_until_chunks(broker, tmp_path)
         os.kill(program.pid, signal.SIGKILL)
         with suppress(httpx.TransportError):
             await sending
@@ -135,20 +135,20 @@ async def test_a_gateway_that_is_killed_under_an_upload_leaves_no_wheel_and_the_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is read from /proc")
-async def test_a_large_wheel_costs_a_gateway_little_memory(broker: Broker, tmp_path: Path) -> None:
+async def test_a_large_wheel_needs_little_memory(broker: Broker, tmp_path: Path) -> None:
     path = large_wheel(tmp_path / NAME, 100_000_000)
     with gateway(broker, tmp_path) as program:
         there = address_of(program)
         async with httpx.AsyncClient(base_url=there, timeout=PATIENCE_SEC) as client:
             await client.get("/wheels")
             before = peak_mb(program.pid)
-            answer = await _upload(there, path)
+            response = await _upload(there, path)
             received = 0
             async with client.stream("GET", f"/wheels/{NAME}") as download:
                 async for piece in download.aiter_bytes():
                     received += len(piece)
 
-        assert answer.status_code == 200, answer.text
+        assert response.status_code == 200, response.text
         assert received == path.stat().st_size
         assert peak_mb(program.pid) - before < 32
 

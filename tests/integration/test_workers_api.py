@@ -1,4 +1,4 @@
-"""`/workers`, and what runs show of their workers: through gateways, on a real nats-server, with workers at work."""
+"""`/workers`, and the worker fields of runs, through gateways on a real nats-server, with running workers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.command_handler import handle
 from support.broker import Broker
-from support.callers import hand_out, showing
-from support.gateways import listed, seen, serving, submit
+from support.callers import api_key_headers, hand_out
+from support.gateways import listed, serving, submit, wait_for_status
 from support.samples import new_run_id, worker
 from support.workers import at_work
 from support.world import USER
@@ -51,19 +51,19 @@ FIELDS = {
     "wheel_sync",
     "flows",
 }
-EVERYBODY = {"scope": "all", "include_hidden": "true"}
+ALL_WORKERS = {"scope": "all", "include_hidden": "true"}
 
 
 async def fleet(client: httpx.AsyncClient, **query: Any) -> dict[str, dict[str, Any]]:
-    answer = await client.get("/workers", params=query)
-    assert answer.status_code == 200, answer.text
-    return {shown["worker_id"]: shown for shown in answer.json()}
+    response = await client.get("/workers", params=query)
+    assert response.status_code == 200, response.text
+    return {shown["worker_id"]: shown for shown in response.json()}
 
 
 async def until(
     client: httpx.AsyncClient, true: Callable[[dict[str, dict[str, Any]]], bool], **query: Any
 ) -> dict[str, dict[str, Any]]:
-    """The list as soon as it is so."""
+    """Polls the list until the condition holds."""
     async with asyncio.timeout(20):
         while True:
             shown = await fleet(client, **query)
@@ -75,12 +75,12 @@ async def until(
 # --- the list ---------------------------------------------------------------------------------------------------------
 
 
-async def test_there_is_nobody_at_first(config: NatsBackendConfig) -> None:
+async def test_a_new_system_has_no_workers(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         assert (await client.get("/workers")).json() == []
 
 
-async def test_a_worker_at_work_is_shown_with_its_runs_and_every_field_of_the_contract(
+async def test_a_busy_worker_has_its_runs_and_every_field_of_the_contract(
     config: NatsBackendConfig, stores: Stores
 ) -> None:
     async with serving(config) as client, at_work(stores, config, slots=2, tags=("default", "gpu")) as at:
@@ -90,7 +90,7 @@ async def test_a_worker_at_work_is_shown_with_its_runs_and_every_field_of_the_co
         busy = (await until(client, lambda shown: shown["w-1"]["state"] == "RUNNING"))["w-1"]
         run = (await client.get(f"/runs/{run_id}")).json()
         runner.end()
-        await seen(client, run_id, "COMPLETED")
+        await wait_for_status(client, run_id, "COMPLETED")
         done = (await until(client, lambda shown: shown["w-1"]["last_run_id"] is not None))["w-1"]
         watched = (await client.get(f"/runs/{run_id}/watch")).text
 
@@ -114,24 +114,22 @@ async def test_two_gateways_show_the_same_fleet(config: NatsBackendConfig, store
         assert await until(two, lambda shown: not shown) == {}
 
 
-async def test_goodbye_and_silence_are_told_apart(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_graceful_stop_differs_from_silence(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client:
         await stores.registry.put(worker("silent", last_seen_at=stores.clock.now()))
         async with at_work(stores, config, name="polite"):
             await until(client, lambda shown: {"silent", "polite"} <= shown.keys())
 
-        told = await until(client, lambda shown: shown["silent"]["state"] == "DISCONNECTED", scope="all")
+        by_id = await until(client, lambda shown: shown["silent"]["state"] == "DISCONNECTED", scope="all")
 
-        assert told["polite"]["state"] == "STOPPED_GRACEFUL"
-        assert told["polite"]["stopped_at"] is not None
+        assert by_id["polite"]["state"] == "STOPPED_GRACEFUL"
+        assert by_id["polite"]["stopped_at"] is not None
         assert await fleet(client) == {}
         assert list(await fleet(client, state="DISCONNECTED")) == ["silent"]
         assert list(await fleet(client, state="STOPPED_GRACEFUL", scope="active")) == ["polite"]
 
 
-async def test_a_gateway_that_starts_later_does_not_take_the_dead_for_living(
-    config: NatsBackendConfig, stores: Stores
-) -> None:
+async def test_a_new_gateway_does_not_show_dead_workers_as_alive(config: NatsBackendConfig, stores: Stores) -> None:
     await stores.registry.put(worker("dead", last_seen_at=stores.clock.now()))
     async with serving(config) as client:
         await until(client, lambda shown: not shown)
@@ -141,14 +139,14 @@ async def test_a_gateway_that_starts_later_does_not_take_the_dead_for_living(
         assert (await fleet(restarted, scope="all"))["dead"]["state"] == "DISCONNECTED"
 
 
-async def test_a_limit_says_how_many_there_are_in_all(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_limited_list_has_the_total_count(config: NatsBackendConfig, stores: Stores) -> None:
     for name in ("b", "c", "a"):
         await stores.registry.put(worker(name, last_seen_at=stores.clock.now()))
     async with serving(config) as client:
-        answer = await client.get("/workers", params={"limit": 2})
+        response = await client.get("/workers", params={"limit": 2})
 
-    assert [shown["worker_id"] for shown in answer.json()] == ["a", "b"]
-    assert answer.headers["x-total-count"] == "3"
+    assert [shown["worker_id"] for shown in response.json()] == ["a", "b"]
+    assert response.headers["x-total-count"] == "3"
 
 
 @pytest.mark.parametrize(
@@ -163,24 +161,24 @@ async def test_a_limit_says_how_many_there_are_in_all(config: NatsBackendConfig,
         ("scope", ["active", "all"]),
     ],
 )
-async def test_a_query_that_makes_no_sense_is_refused_by_name(
+async def test_an_invalid_query_is_rejected_with_its_name(
     config: NatsBackendConfig, parameter: str, value: str | list[str]
 ) -> None:
     async with serving(config) as client:
-        answer = await client.get("/workers", params={parameter: value})
+        response = await client.get("/workers", params={parameter: value})
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0019")
-    assert parameter in answer.json()["detail"]
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0019")
+    assert parameter in response.json()["detail"]
 
 
-async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_living_are_alive(
+async def test_without_a_broker_the_list_is_unavailable_and_afterwards_complete(
     config: NatsBackendConfig, stores: Stores, broker: Broker
 ) -> None:
     async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         broker.kill()
         async with asyncio.timeout(10):
-            while (answer := await client.get("/workers")).status_code == 200:
+            while (response := await client.get("/workers")).status_code == 200:
                 pass
         patched = await client.patch("/workers/w-1", json={"hidden": True})
         broker.start()
@@ -188,7 +186,7 @@ async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_livi
             while (await client.get("/workers")).status_code != 200:
                 pass
 
-        assert (answer.status_code, answer.json()["err_id"]) == (503, "ERR-PYOCO-0003")
+        assert (response.status_code, response.json()["err_id"]) == (503, "ERR-PYOCO-0003")
         assert patched.status_code == 503
         await until(client, lambda shown: "w-1" in shown)
 
@@ -196,28 +194,26 @@ async def test_while_the_broker_is_away_there_is_no_list_and_afterwards_the_livi
 # --- hiding -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_hidden_worker_leaves_the_list_at_once_and_comes_back_at_once(
-    config: NatsBackendConfig, stores: Stores
-) -> None:
+async def test_hiding_and_unhiding_a_worker_takes_effect_at_once(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         for _ in range(5):
             hidden = await client.patch("/workers/w-1", json={"hidden": True})
             assert await fleet(client) == {}
-            assert (await fleet(client, **EVERYBODY))["w-1"]["hidden"]
+            assert (await fleet(client, **ALL_WORKERS))["w-1"]["hidden"]
             assert hidden.json().keys() == {"worker_id", "hidden", "updated_at"}
 
             await client.patch("/workers/w-1", json={"hidden": False})
             assert "w-1" in await fleet(client)
 
 
-async def test_heartbeats_go_on_under_a_hidden_worker(config: NatsBackendConfig, stores: Stores) -> None:
+async def test_a_hidden_worker_keeps_its_heartbeats(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client, at_work(stores, config):
         await until(client, lambda shown: "w-1" in shown)
         await client.patch("/workers/w-1", json={"hidden": True})
-        before = (await fleet(client, **EVERYBODY))["w-1"]["last_seen_at"]
+        before = (await fleet(client, **ALL_WORKERS))["w-1"]["last_seen_at"]
 
-        later = await until(client, lambda shown: shown["w-1"]["last_seen_at"] > before, **EVERYBODY)
+        later = await until(client, lambda shown: shown["w-1"]["last_seen_at"] > before, **ALL_WORKERS)
 
         assert later["w-1"]["hidden"]
 
@@ -225,30 +221,30 @@ async def test_heartbeats_go_on_under_a_hidden_worker(config: NatsBackendConfig,
 @pytest.mark.parametrize("name", ["nobody", "a..b", "x" * 129, "%20", ".hidden"])
 async def test_a_worker_that_does_not_exist_cannot_be_hidden(config: NatsBackendConfig, name: str) -> None:
     async with serving(config) as client:
-        answer = await client.patch(f"/workers/{name}", json={"hidden": True})
+        response = await client.patch(f"/workers/{name}", json={"hidden": True})
 
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0020")
+    assert (response.status_code, response.json()["err_id"]) == (404, "ERR-PYOCO-0020")
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"no", b"[]", b"{}", b'{"hidden": "yes"}', b'{"hidden": 1}', b'{"hidden": null}']
 )
-async def test_a_wish_that_cannot_be_understood_is_refused(config: NatsBackendConfig, body: bytes) -> None:
+async def test_an_invalid_patch_is_rejected(config: NatsBackendConfig, body: bytes) -> None:
     async with serving(config) as client:
-        answer = await client.patch("/workers/w-1", content=body)
+        response = await client.patch("/workers/w-1", content=body)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, "ERR-PYOCO-0019")
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0019")
 
 
 # --- tenants ----------------------------------------------------------------------------------------------------------
 
 
-async def test_the_runs_of_other_tenants_are_not_shown_but_that_a_worker_is_busy_is(
+async def test_a_worker_is_busy_without_showing_runs_of_other_tenants(
     config: NatsBackendConfig, stores: Stores
 ) -> None:
     guarded = replace(config, http_auth_mode="api_key", worker_disconnect_timeout_sec=20.0)
-    keys = [showing(await hand_out(guarded, team)) for team in ("team-a", "team-b")]
-    admin = showing(await hand_out(guarded, "ops", Scope.ADMIN))
+    keys = [api_key_headers(await hand_out(guarded, team)) for team in ("team-a", "team-b")]
+    admin = api_key_headers(await hand_out(guarded, "ops", Scope.ADMIN))
     async with serving(guarded) as client:
         runs = []
         for key in keys:
@@ -279,9 +275,7 @@ async def test_the_runs_of_other_tenants_are_not_shown_but_that_a_worker_is_busy
 # --- runs -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_whose_worker_falls_silent_says_so_and_is_not_failed(
-    config: NatsBackendConfig, stores: Stores
-) -> None:
+async def test_a_run_of_a_silent_worker_is_marked_and_not_failed(config: NatsBackendConfig, stores: Stores) -> None:
     async with serving(config) as client:
         run_id = await submit(client)
         await started(stores, run_id)
@@ -298,12 +292,12 @@ async def test_a_run_whose_worker_falls_silent_says_so_and_is_not_failed(
 
 
 async def started(stores: Stores, run_id: str) -> None:
-    """Some worker has begun the run, and nothing more is heard of it."""
+    """A run started by a worker that sends no heartbeat afterwards."""
     command = StartExecution(at=stores.clock.now(), attempt=1, worker_id=WorkerId("w1"), instance_id=InstanceId("i1"))
     (await handle(stores, RunId(run_id), command, USER)).accepted()
 
 
-async def test_a_run_that_waits_has_no_worker(config: NatsBackendConfig) -> None:
+async def test_a_waiting_run_has_no_worker(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run = (await client.get(f"/runs/{await submit(client)}")).json()
 

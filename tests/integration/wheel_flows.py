@@ -1,4 +1,4 @@
-"""Flows that use what wheels bring, for runner processes to run; loaded by the resolver, never imported by a test."""
+"""Flows that use the content of wheels, for runner processes; loaded by the resolver, never imported by a test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def version_of(package: str) -> str:
 
 
 def version_of_now_and_later(package: str, path: str) -> list[str]:
-    """Once at the beginning, and once more, by a program of its own, when a file is there."""
+    """The version at the start, and again in a new process when a file exists."""
     first = version_of(package)
     Path(path).with_suffix(".begun").touch()
     while not Path(path).exists():

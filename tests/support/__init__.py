@@ -1,1 +1,1 @@
-"""What several tests need: real servers and processes, started and stopped in order; no test lives here."""
+"""Helpers of several tests: real servers and processes, started and stopped in order; it contains no tests."""

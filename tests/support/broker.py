@@ -1,4 +1,4 @@
-"""A nats-server that a test may kill, pause and start again on the same port and store; it fakes nothing."""
+"""A real nats-server that a test may kill, pause and restart on the same port and store."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ class Broker:
             [str(find_binary()), *arguments], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
         )
         assert self._process.stderr is not None
-        said = []
+        output = []
         for line in self._process.stderr:
-            said.append(line)
+            output.append(line)
             if listening := re.search(r"Listening for client connections on 127\.0\.0\.1:(\d+)", line):
                 self.port = int(listening[1])
             if "Server is ready" in line:
                 return
-        raise AssertionError("nats-server did not start:\n" + "".join(said))
+        raise AssertionError("nats-server did not start:\n" + "".join(output))
 
     def kill(self) -> None:
-        """As hard as the operating system can."""
+        """Sends SIGKILL."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGKILL)
@@ -72,9 +72,9 @@ class Broker:
         self._process = None
 
     def pause(self) -> None:
-        """The process lives and holds its connections, but does nothing."""
+        """The process keeps its connections open, but does nothing."""
         os.kill(self.pid, signal.SIGSTOP)
-        os.waitpid(self.pid, os.WUNTRACED)  # on a busy machine it would answer for some moments more
+        os.waitpid(self.pid, os.WUNTRACED)  # on a busy machine it would still respond for a moment
 
     def resume(self) -> None:
         os.kill(self.pid, signal.SIGCONT)

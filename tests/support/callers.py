@@ -1,4 +1,4 @@
-"""API keys and tokens for tests: real ones, made with keys of their own; nothing about them is faked."""
+"""API keys and tokens for tests: real ones, made with keys of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEY = write_key(KEY_ID, SECRET)
 
 
 def key_record(*, pepper: str = "", **changed: Any) -> ApiKey:
-    """The record of a key with this secret; made without a pepper, unless one is given."""
+    """The record of a key with this secret; without a pepper by default."""
     key_id = changed.get("key_id", KEY_ID)
     record = ApiKey(
         key_id=key_id,
@@ -47,7 +47,7 @@ RULES = TokenRules(issuer=ISSUER, audience=AUDIENCE)
 
 
 def pem_of(key: PrivateKey) -> bytes:
-    """The public half, as an issuer gives it away."""
+    """The public key, as an issuer publishes it."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -62,7 +62,7 @@ def jwks_of(**keys: PrivateKey) -> bytes:
 
 
 def claims_at(now: float, **changed: Any) -> dict[str, Any]:
-    """Claims that are fine at that time; what is changed to None is left out."""
+    """Claims that are valid at that time; values of None are omitted."""
     plain = {"iss": ISSUER, "aud": AUDIENCE, "sub": "ann", "tenant": "team-a", "scope": "runs:read runs:write"}
     times = {"iat": now - 10, "exp": now + 600}
     return {name: value for name, value in (plain | times | changed).items() if value is not None}
@@ -74,14 +74,14 @@ def token_of(claims: Mapping[str, Any], key: PrivateKey = RSA_KEY, *, headers: d
 
 
 async def hand_out(config: NatsBackendConfig, tenant: str = "team-a", *scopes: Scope) -> str:
-    """A new key, made as an administrator makes it."""
+    """A new key, created as an administrator creates it."""
     async with open_api_keys(config) as keys:
         return (await keys.hand_out(tenant, frozenset(scopes) or USUAL_SCOPES)).api_key
 
 
-def showing(api_key: str) -> dict[str, str]:
+def api_key_headers(api_key: str) -> dict[str, str]:
     return {"X-API-Key": api_key}
 
 
-def bearing(token: str) -> dict[str, str]:
+def bearer_headers(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}

@@ -1,4 +1,4 @@
-"""A clock that a test moves by hand; it never moves by itself."""
+"""A clock that only a test advances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files of deploy/, read as systemd, Docker and compose read them, as far as ours go."""
+"""The files of deploy/, parsed as systemd, Docker and compose parse them, limited to the syntax of our files."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def environment_of(unit: Unit) -> dict[str, str]:
 
 
 def specified(text: str) -> str:
-    """The text with systemd's specifiers filled in for a first instance on a host of that name."""
+    """The text with systemd's specifiers expanded for a first instance on a host of that name."""
     for specifier, value in {"%S": "/var/lib", "%l": "host", "%i": "1"}.items():
         text = text.replace(specifier, value)
     return text
 
 
 def exec_start(unit: Unit, environment: Mapping[str, str]) -> list[str]:
-    """The command line that systemd makes: `$NAME` as a word of its own becomes as many words as there are."""
+    """The command line of systemd: `$NAME` as a word of its own is split into words."""
     (line,) = unit["ExecStart"]
     words: list[str] = []
     for word in shlex.split(specified(line)):
@@ -110,7 +110,7 @@ def seconds(text: str) -> int:
 
 
 def parse(words: list[str]) -> dict[str, Any]:
-    """What our own command line reads from the words; raises as it does, and runs nothing."""
+    """Parses the words with our own command line, and raises its errors; runs nothing."""
     command: Any = typer.main.get_command(PROGRAMS[Path(words[0]).name])
     context, rest = None, words[1:]
     while hasattr(command, "resolve_command"):
@@ -120,7 +120,7 @@ def parse(words: list[str]) -> dict[str, Any]:
 
 
 def shell_lines(document: Path) -> Iterator[list[str]]:
-    """The command lines of our programs in the shell blocks of a document, those within containers too."""
+    """The command lines of our programs in the shell blocks of a document, including those in containers."""
     for block in re.findall(r"```sh\n(.*?)```", document.read_text("utf-8"), re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(re.sub(r"^docker compose exec \w+ ", "", line), comments=True)

@@ -1,4 +1,4 @@
-"""How much the generated tests try: a little for each change, much with `PYOCO_TEST_LONG=1`."""
+"""The number of examples of the generated tests: few by default, many with `PYOCO_TEST_LONG=1`."""
 
 from __future__ import annotations
 

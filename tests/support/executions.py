@@ -15,7 +15,7 @@ WORKER = "worker-1"
 WAIT_KEY = "approval-123"
 PAIR: dict[str, Any] = {"nodes": [NODE, NEXT], "edges": [[NODE, NEXT]]}
 ERROR = {"error": {"code": "ERR_TIMEOUT", "message": "timeout"}}
-# The bodies as they stand in the contract.
+# The bodies of the contract.
 BODIES: dict[str, Any] = {
     "start": None,
     "cancel": None,
@@ -58,22 +58,22 @@ def path_of(execution_id: str, command: str, node: str = NODE) -> str:
     return f"/executions/{execution_id}/nodes/{node}/{verb}" if about_node else f"/executions/{execution_id}/{verb}"
 
 
-def guard_of(answer: httpx.Response) -> str:
+def guard_of(response: httpx.Response) -> str:
     """The guard that refused the command."""
-    body = answer.json()["error"]
+    body = response.json()["error"]
     guard = str(body["details"]["guard"])
     # A missing node is a 404, too.
     expected = (404, "NODE_NOT_FOUND") if guard == "UNKNOWN_NODE" else (409, "COMMAND_REJECTED")
-    assert (answer.status_code, body["code"]) == expected, answer.text
+    assert (response.status_code, body["code"]) == expected, response.text
     return guard
 
 
-def code_of(answer: httpx.Response) -> tuple[int, str]:
+def code_of(response: httpx.Response) -> tuple[int, str]:
     """Status and code of an error of `/executions`, which has no other fields."""
-    body = answer.json()
-    assert list(body) == ["error"], answer.text
-    assert set(body["error"]) == {"code", "message", "details"}, answer.text
-    return answer.status_code, body["error"]["code"]
+    body = response.json()
+    assert list(body) == ["error"], response.text
+    assert set(body["error"]) == {"code", "message", "details"}, response.text
+    return response.status_code, body["error"]["code"]
 
 
 class Caller:
@@ -87,17 +87,17 @@ class Caller:
 
     def create(self, graph_id: str, *commands: str, **more: Any) -> str:
         """A new execution to which these commands were given."""
-        answer = self.post("/executions", {"graphId": graph_id, **more})
-        assert answer.status_code == 202, answer.text
-        execution_id: str = answer.json()["executionId"]
+        response = self.post("/executions", {"graphId": graph_id, **more})
+        assert response.status_code == 202, response.text
+        execution_id: str = response.json()["executionId"]
         self.done(execution_id, *commands)
         return execution_id
 
     def done(self, execution_id: str, *commands: str, node: str = NODE) -> None:
         """Sends commands that are accepted."""
         for command in commands:
-            answer = self.ask(execution_id, command, node=node)
-            assert answer.status_code == 202, answer.text
+            response = self.ask(execution_id, command, node=node)
+            assert response.status_code == 202, response.text
 
     def ask(
         self, execution_id: str, command: str, body: Any = _AS_SHOWN, *, node: str = NODE, key: str | None = None
@@ -117,19 +117,19 @@ class Caller:
     def claim(self, *graph_ids: str, key: str | None = None, worker: str = WORKER, **more: Any) -> httpx.Response:
         return self.post("/executions:claim", {"graphIds": list(graph_ids), "workerId": worker, **more}, key=key)
 
-    def shown(self, execution_id: str, **query: Any) -> dict[str, Any]:
-        answer = self.http.get(f"/executions/{execution_id}", params=query)
-        assert answer.status_code == 200, answer.text
-        body: dict[str, Any] = answer.json()
+    def execution(self, execution_id: str, **query: Any) -> dict[str, Any]:
+        response = self.http.get(f"/executions/{execution_id}", params=query)
+        assert response.status_code == 200, response.text
+        body: dict[str, Any] = response.json()
         return body
 
     def node(self, execution_id: str, node: str = NODE) -> dict[str, Any]:
-        return next(one for one in self.shown(execution_id)["nodes"] if one["nodeId"] == node)
+        return next(one for one in self.execution(execution_id)["nodes"] if one["nodeId"] == node)
 
     def events(self, execution_id: str) -> list[dict[str, Any]]:
-        answer = self.http.get(f"/executions/{execution_id}/events", params={"limit": 1000})
-        assert answer.status_code == 200, answer.text
-        items: list[dict[str, Any]] = answer.json()["items"]
+        response = self.http.get(f"/executions/{execution_id}/events", params={"limit": 1000})
+        assert response.status_code == 200, response.text
+        items: list[dict[str, Any]] = response.json()["items"]
         return items
 
     def types(self, execution_id: str) -> list[str]:
@@ -140,10 +140,10 @@ class Caller:
         """The events as they are stored, each with its `id`; leaving the block disconnects."""
         resume = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
         path, headers = f"/executions/{execution_id}/events", {"Accept": "text/event-stream", **resume}
-        with self.http.stream("GET", path, headers=headers) as answer:
-            assert answer.status_code == 200, answer.read()
-            assert answer.headers["content-type"].startswith("text/event-stream")
-            yield _events_in(answer.iter_lines())
+        with self.http.stream("GET", path, headers=headers) as response:
+            assert response.status_code == 200, response.read()
+            assert response.headers["content-type"].startswith("text/event-stream")
+            yield _events_in(response.iter_lines())
 
 
 def _events_in(lines: Iterator[str]) -> Iterator[dict[str, Any]]:

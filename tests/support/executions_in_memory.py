@@ -1,4 +1,4 @@
-"""Executions whose nodes are taken one by one, in memory: a cache, an index that is filled by hand, small graphs."""
+"""Executions in memory whose nodes are claimed one by one: a cache, a manually filled index, small graphs."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ class Fault(Enum):
 
 
 class WriterDied(Exception):
-    """The process that was about to advance the snapshot is no more."""
+    """The process that was about to advance the snapshot has died."""
 
 
 class Turns:
-    """How often to give way at each point where another writer could come in between."""
+    """How often to yield at each point where another writer could interleave."""
 
     def __init__(self, pauses: Iterable[int]) -> None:
         self._pauses = iter(pauses)
@@ -45,7 +45,7 @@ class Turns:
 
 
 class FaultyLog(EventLog):
-    """`slip_in` makes the commit of the writer that comes in between."""
+    """`slip_in` makes the commit of the interleaving writer."""
 
     def __init__(self, turns: Turns, faults: Iterable[Fault], slip_in: Callable[[], Commit | None]) -> None:
         self._turns = turns
@@ -74,7 +74,7 @@ class FaultyLog(EventLog):
         self._stored.pop(run_id, None)
 
     def commits(self, run_id: RunId, *, after: int = 0) -> list[StoredCommit]:
-        """The truth, without waiting for it."""
+        """The stored commits, without waiting."""
         kept = self._stored.get(run_id, [])
         return [StoredCommit(sequence=sequence, commit=decode(data)) for sequence, data in kept if sequence > after]
 
@@ -104,7 +104,7 @@ class _Kept:
 
 
 class FaultySnapshots(SnapshotStore):
-    """An advance may find that its writer has died."""
+    """An advance may fail because its writer has died."""
 
     def __init__(self, turns: Turns, faults: Iterable[Fault] = (), max_public_bytes: int = 1_000_000) -> None:
         self._turns = turns
@@ -121,7 +121,7 @@ class FaultySnapshots(SnapshotStore):
         return self.shown(run_id)
 
     def shown(self, run_id: RunId) -> LoadedSnapshot | None:
-        """What is stored, without waiting for it."""
+        """The stored snapshot, without waiting."""
         kept = self._kept.get(run_id)
         if kept is None:
             return None

@@ -1,4 +1,4 @@
-"""A small flow.yaml, and what it is to the application."""
+"""A small flow.yaml, and its parsed form."""
 
 from __future__ import annotations
 

@@ -40,19 +40,21 @@ async def serving(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]
 
 
 async def submit(client: httpx.AsyncClient, flow_name: str = "hello", **body: Any) -> str:
-    answer = await client.post("/runs", json={"flow_name": flow_name, **body})
-    assert answer.status_code == 200, answer.text
-    run_id: str = answer.json()["run_id"]
+    response = await client.post("/runs", json={"flow_name": flow_name, **body})
+    assert response.status_code == 200, response.text
+    run_id: str = response.json()["run_id"]
     return run_id
 
 
-async def seen(client: httpx.AsyncClient, run_id: str, *statuses: str, patience_sec: float = 20.0) -> dict[str, Any]:
+async def wait_for_status(
+    client: httpx.AsyncClient, run_id: str, *statuses: str, patience_sec: float = 20.0
+) -> dict[str, Any]:
     """Polls the run until it has one of these statuses."""
     async with asyncio.timeout(patience_sec):
         while True:
-            shown: dict[str, Any] = (await client.get(f"/runs/{run_id}", params={"include": "records"})).json()
-            if shown.get("status") in statuses:
-                return shown
+            run: dict[str, Any] = (await client.get(f"/runs/{run_id}", params={"include": "records"})).json()
+            if run.get("status") in statuses:
+                return run
             await asyncio.sleep(0.01)
 
 

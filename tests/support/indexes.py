@@ -1,4 +1,4 @@
-"""Both kinds of index, and changes of a snapshot bucket to feed them with; plain examples, not edge cases."""
+"""Both implementations of the index, and plain changes of a snapshot bucket as their input."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def row(sequence: int, run_id: RunId, **fields: Any) -> RunRow:
 
 
 def seen(sequence: int, run_id: RunId, **fields: Any) -> RunRow:
-    """The same with an update and a version of its own."""
+    """The same with its own update time and version."""
     return row(sequence, run_id, **{"updated_at": 100.0 + sequence, "version": sequence} | fields)
 
 

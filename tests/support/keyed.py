@@ -10,8 +10,9 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.submit import SubmitService
-from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, Work, once
+from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt
 from pyoco_server.stores import StoredRecord
+from support.attempts import Work, once
 from support.faults import Action
 from support.world import HELLO, USER, World
 
@@ -44,7 +45,7 @@ class Submits:
 
 
 async def ask(world: World, work: Work | None = None, request: Asked | None = None) -> Answered:
-    """Does the work once; by default submits a run."""
+    """Executes the work once; by default submits a run."""
     request = asked() if request is None else request
     return await once(world.stores, request, world.stores.ids.run_id, work or Submits(world.stores))
 

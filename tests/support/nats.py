@@ -1,4 +1,4 @@
-"""Real nats-servers for tests; it fakes nothing."""
+"""Real nats-servers for tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyoco_server.adapters.embedded_nats.server import EmbeddedNats, Sync
 async def running_nats(
     path: Path, sync: Sync = "interval", *, ping_every_sec: float = 3.0
 ) -> AsyncIterator[EmbeddedNats]:
-    """A nats-server on the data folder `path / "data"`; used again with the same path it finds what was stored."""
+    """A nats-server on the data folder `path / "data"`, which keeps its data between uses."""
     with DataFolder.open(path / "data") as folder:
         server = EmbeddedNats(folder, sync=sync, ping_every_sec=ping_every_sec)
         await server.start()
@@ -30,7 +30,7 @@ async def running_nats(
 
 @asynccontextmanager
 async def watched(server: EmbeddedNats) -> AsyncIterator[None]:
-    """Meanwhile the server is started again whenever it dies."""
+    """Restarts the server whenever it dies, within the block."""
     watching = asyncio.create_task(server.watch())
     try:
         yield
@@ -41,7 +41,7 @@ async def watched(server: EmbeddedNats) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def connected(server: EmbeddedNats | ConnectionInfo) -> AsyncIterator[Client]:
-    """A client that gives up at the first trouble."""
+    """A client that fails at the first error."""
     client = await nats.connect(server.url, token=server.token, allow_reconnect=False)
     try:
         yield client
@@ -50,5 +50,5 @@ async def connected(server: EmbeddedNats | ConnectionInfo) -> AsyncIterator[Clie
 
 
 def url_with_token(server: EmbeddedNats) -> str:
-    """An address that is enough to connect with: `nats.connect(url)`."""
+    """An address with credentials: `nats.connect(url)`."""
     return server.url.replace("nats://", f"nats://{server.token}@")

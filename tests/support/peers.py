@@ -1,4 +1,4 @@
-"""A server on a real socket with scripted behaviour: correct answers, cut connections, silence."""
+"""A server on a real socket with scripted behaviour: correct responses, cut connections, silence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_SEC = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """A whole answer."""
+    """A complete response."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -31,14 +31,14 @@ class Reply:
 
 @dataclass(frozen=True)
 class Head:
-    """An answer to HEAD: headers without a body."""
+    """A response to HEAD: headers without a body."""
 
     headers: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Events, then the end: a proper one, or a cut connection."""
+    """Events, then the end of the stream or a cut connection."""
 
     chunks: Sequence[bytes]
     cut: bool = False
@@ -59,7 +59,7 @@ Behaviour = Reply | Head | Stream | Cut | Silence
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class ReceivedRequest:
     """A received request."""
 
     method: str
@@ -69,13 +69,13 @@ class Asked:
 
 
 class Peer:
-    """Answers one connection after the other, each with the next behaviour; the last one stays."""
+    """Serves one connection after the other, each with the next behaviour; the last one is repeated."""
 
     def __init__(self, *script: Behaviour) -> None:
         self._script = list(script)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve, daemon=True)
-        self.asked: list[Asked] = []
+        self.requests: list[ReceivedRequest] = []
 
     @property
     def url(self) -> str:
@@ -104,13 +104,13 @@ class Peer:
                 try:
                     self._answer(connection)
                 except OSError:
-                    continue  # the client went first
+                    continue  # the client disconnected first
 
     def _answer(self, connection: socket.socket) -> None:
         request = _read_request(connection)
         if request is None:
             return
-        self.asked.append(request)
+        self.requests.append(request)
         match self._script.pop(0) if len(self._script) > 1 else self._script[0]:
             case Reply() as reply:
                 connection.sendall(_head(reply.status, reply.headers | {"Content-Length": str(len(reply.body))}))
@@ -130,11 +130,11 @@ class Peer:
 
 
 def _head(status: int, headers: dict[str, str]) -> bytes:
-    lines = [f"HTTP/1.1 {status} Said So", *(f"{name}: {value}" for name, value in headers.items())]
+    lines = [f"HTTP/1.1 {status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode()
 
 
-def _read_request(connection: socket.socket) -> Asked | None:
+def _read_request(connection: socket.socket) -> ReceivedRequest | None:
     data = b""
     while b"\r\n\r\n" not in data:
         if not (more := connection.recv(65536)):
@@ -146,7 +146,7 @@ def _read_request(connection: socket.socket) -> Asked | None:
     while len(body) < int(headers.get("content-length", "0")):
         body += connection.recv(65536)
     method, target, _ = first.split(" ")
-    return Asked(method=method, target=target, headers=headers, body=body)
+    return ReceivedRequest(method=method, target=target, headers=headers, body=body)
 
 
 def unused_address() -> str:

@@ -1,4 +1,4 @@
-"""Real processes: their descendants, their end, and ports for them. Nothing is signalled by name."""
+"""Real processes: their descendants, their end, and their ports. Signals are sent by pid only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def find_process(pid: int) -> psutil.Process | None:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether it runs; a zombie does not."""
+    """Whether the process runs; a zombie does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -40,7 +40,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def descendants_of(pid: int) -> list[psutil.Process]:
-    """The living processes that the process has started, and those that they have started."""
+    """All living descendants of the process."""
     try:
         return [process for process in psutil.Process(pid).children(recursive=True) if is_alive(process)]
     except psutil.NoSuchProcess:

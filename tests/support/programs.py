@@ -1,4 +1,4 @@
-"""The programs as real processes, with their output line by line."""
+"""Our programs as real processes, with their output line by line."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Program:
         """Waits for its exit code."""
         return self._process.wait(PATIENCE_SEC)
 
-    def said(self) -> str:
+    def output(self) -> str:
         return "\n".join(["--- stdout", *self.out.all(), "--- stderr", *self.err.all()])
 
     def logs(self) -> list[dict[str, Any]]:
@@ -126,7 +126,7 @@ class Lines:
 
 
 def until(ask: Callable[[], T], is_so: Callable[[T], bool]) -> T:
-    """Polls until the condition holds, and returns the last answer."""
+    """Polls until the condition holds, and returns the last value."""
     end = time.monotonic() + 2 * PATIENCE_SEC
     while not is_so(answer := ask()):
         assert time.monotonic() < end, answer
@@ -144,7 +144,7 @@ def up(cwd: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Prog
 
 
 def up_with_worker(cwd: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Program:
-    """The same with a worker that serves the flows of these tests."""
+    """The same with a worker for the flows of these tests."""
     return up(cwd, "--with-worker", "--flow-resolver", f"{FLOWS}:resolve", *arguments, env=env)
 
 
@@ -162,7 +162,7 @@ def address_of(program: Program) -> str:
 
 
 def flow_worker(name: str, cwd: Path, env: Mapping[str, str], *, concurrency: int = 1) -> Program:
-    """A worker beside `up` that serves the flows of these tests."""
+    """A worker for the flows of these tests, in addition to `up`."""
     arguments = ("--data-dir", "data", "--worker-id", name, "--flow-resolver", f"{FLOWS}:resolve")
     return worker(*arguments, "--concurrency", str(concurrency), cwd=cwd, env=env)
 

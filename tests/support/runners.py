@@ -1,4 +1,4 @@
-"""Runners that a test controls, with the interface of the real ones; no user code, no process, no thread."""
+"""Runners that a test controls, with the interface of the real ones; without user code, process or thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AT = 1_700_000_000.0
 
 
 class ScriptedRunner:
-    """Runner. The test acts for the flow: `say`, `end`, `die`."""
+    """Runner. The test takes the role of the flow: `say`, `end`, `die`."""
 
     def __init__(self, began: Callable[[ScriptedRunner], None], wheels: tuple[WheelUsed, ...] = ()) -> None:
         self.wheels = wheels
@@ -49,7 +49,7 @@ class ScriptedRunner:
             self.die("SIGKILL")
 
     def write(self, *texts: str, task: str | None = None, stream: Stream = "stdout", level: Level = "INFO") -> None:
-        """What the flow prints."""
+        """Output of the flow."""
         assert self._on_lines is not None
         self._on_lines([LogLine(AT, task, stream, level, text) for text in texts])
 
@@ -85,10 +85,10 @@ class ScriptedExecutor:
         self._on_begin = on_begin
 
     async def start(self) -> None:
-        """Nothing to warm up."""
+        """Starts nothing."""
 
     async def close(self) -> None:
-        """Nothing to end."""
+        """Stops nothing."""
 
     @asynccontextmanager
     async def borrow(self) -> AsyncIterator[ScriptedRunner]:
@@ -96,7 +96,7 @@ class ScriptedExecutor:
             yield ScriptedRunner(self._began, self.wheels)
 
     async def begun(self) -> ScriptedRunner:
-        """The next runner that was given a job."""
+        """Waits for the next runner that gets a job."""
         return await self._begun.get()
 
     def _began(self, runner: ScriptedRunner) -> None:

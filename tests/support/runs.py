@@ -14,7 +14,7 @@ PATIENCE_SEC = 60.0
 
 
 async def outcome_of(pool: RunnerPool, flow_name: str, **params: Any) -> Any:
-    """What the only task of the flow returns."""
+    """The output of the only task of the flow."""
     async with asyncio.timeout(PATIENCE_SEC), pool.borrow() as runner:
         runner.begin(RunJob(run_id="run-1", flow_name=flow_name, params=params, attempt=1))
         outputs = []

@@ -66,7 +66,7 @@ def completed() -> Commit:
 
 
 def execution_at(run_id: RunId, version: int) -> Execution:
-    """A created execution that has come as far as this version."""
+    """A created execution at this version."""
     return replace(fold([CREATED], empty_execution(run_id)), version=version, labels=(f"v{version}",))
 
 

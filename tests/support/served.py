@@ -1,4 +1,4 @@
-"""A gateway behind a real socket, in a thread of the test's own process."""
+"""A gateway on a real socket, in a thread of the test process."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ async def following(world: World) -> AsyncIterator[Services]:
     services = services_of(world)
     task = asyncio.create_task(services.lists.indexer.run())
     try:
-        await services.lists.indexer.caught_up()
+        await services.lists.indexer.wait_caught_up()
         yield services
     finally:
         task.cancel()

@@ -27,7 +27,7 @@ class RunClient:
         return ended.value.code
 
 
-class Asked:
+class CommandResult:
     """How a command ended and what it printed."""
 
     def __init__(self, program: Program) -> None:
@@ -46,8 +46,8 @@ class Shell:
     def __init__(self, address: str, folder: Path) -> None:
         self.env, self.folder = {"PYOCO_SERVER": address}, folder
 
-    def __call__(self, *arguments: str) -> Asked:
-        return Asked(client(*arguments, cwd=self.folder, env=self.env))
+    def __call__(self, *arguments: str) -> CommandResult:
+        return CommandResult(client(*arguments, cwd=self.folder, env=self.env))
 
     def submit(self, flow_name: str, *options: str) -> str:
         run_id: str = self("submit", "--flow-name", flow_name, *options).json()["run_id"]

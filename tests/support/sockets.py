@@ -27,7 +27,7 @@ async def joined(
         yield socket
 
 
-async def heard(socket: ClientConnection, kind: str) -> Frame:
+async def next_frame(socket: ClientConnection, kind: str) -> Frame:
     """The next frame of this kind."""
     async with asyncio.timeout(PATIENCE_SEC):
         while True:
@@ -37,7 +37,7 @@ async def heard(socket: ClientConnection, kind: str) -> Frame:
 
 
 async def to_the_close(socket: ClientConnection) -> tuple[list[Frame], int]:
-    """All frames that are still to come, and the code of the close."""
+    """All remaining frames, and the close code."""
     frames: list[Frame] = []
     async with asyncio.timeout(PATIENCE_SEC):
         try:
@@ -47,7 +47,7 @@ async def to_the_close(socket: ClientConnection) -> tuple[list[Frame], int]:
             return frames, closed.rcvd.code if closed.rcvd is not None else 1006
 
 
-async def say(socket: ClientConnection, **frame: Any) -> None:
+async def send(socket: ClientConnection, **frame: Any) -> None:
     await socket.send(orjson.dumps(frame).decode())
 
 

@@ -1,4 +1,4 @@
-"""A server on a real socket with canned answers by path."""
+"""A server on a real socket with canned responses by path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATIENCE_SEC = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """A stream of server-sent events; `stays_open` until the reader goes away."""
+    """A stream of server-sent events; `stays_open` until the client disconnects."""
 
     items: tuple[tuple[str, Mapping[str, Any]], ...]
     stays_open: bool = False
@@ -39,22 +39,22 @@ class Refusal:
 
 @dataclass(slots=True)
 class StandIn:
-    """Its address, its answers, and the requests it received."""
+    """Address, responses and received requests."""
 
     address: str
-    answers: dict[str, Any]
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    responses: dict[str, Any]
+    requests: list[tuple[str, str]] = field(default_factory=list)
     headers: list[Mapping[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     gone: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
-def stand_in(answers: Mapping[str, Any]) -> Iterator[StandIn]:
-    """`answers` maps a path, without its query, to JSON, to text, to events, to nothing or to a refusal."""
+def stand_in(responses: Mapping[str, Any]) -> Iterator[StandIn]:
+    """`responses` maps a path without its query to JSON, text, events, `NoContent` or `Refusal`."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
-    there = StandIn(f"http://127.0.0.1:{server.server_address[1]}", dict(answers))
+    there = StandIn(f"http://127.0.0.1:{server.server_address[1]}", dict(responses))
     _Handler.of[server.server_address[1]] = there
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -77,28 +77,28 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         there = self.of[self.connection.getsockname()[1]]
         there.bodies.append(self.rfile.read(int(self.headers.get("content-length") or 0)))
-        there.asked.append((self.command, self.path))
+        there.requests.append((self.command, self.path))
         there.headers.append(dict(self.headers))
         nothing = Refusal(404, "ERR-PYOCO-0033", f"nothing at {self.path}")
-        self._answer(there, there.answers.get(self.path.partition("?")[0], nothing))
+        self._answer(there, there.responses.get(self.path.partition("?")[0], nothing))
 
     do_POST = do_PUT = do_PATCH = do_DELETE = do_GET  # noqa: N815  # the names that the library looks for
 
-    def _answer(self, there: StandIn, answer: Any) -> None:
-        match answer:
+    def _answer(self, there: StandIn, response: Any) -> None:
+        match response:
             case Events():
-                self._stream(there, answer)
+                self._stream(there, response)
             case Refusal():
-                body = {"detail": answer.detail, "err_id": answer.err_id, "msg_id": "", "hint": answer.hint}
-                body |= {"message": answer.message} if answer.message else {}
-                self._whole(answer.status, json.dumps(body).encode(), "application/json")
+                body = {"detail": response.detail, "err_id": response.err_id, "msg_id": "", "hint": response.hint}
+                body |= {"message": response.message} if response.message else {}
+                self._whole(response.status, json.dumps(body).encode(), "application/json")
             case NoContent():
                 self.send_response(204)
                 self.end_headers()
             case str():
-                self._whole(200, answer.encode(), "text/plain")
+                self._whole(200, response.encode(), "text/plain")
             case _:
-                self._whole(200, json.dumps(answer).encode(), "application/json")
+                self._whole(200, json.dumps(response).encode(), "application/json")
 
     def _whole(self, status: int, body: bytes, kind: str) -> None:
         self.send_response(status)

@@ -1,4 +1,4 @@
-"""Executions with nodes as the feed shows them: real snapshots, stored and read; plain examples, not edge cases."""
+"""Executions with nodes as the feed delivers them: real snapshots, stored and read."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.signals import MemorySignals
 from pyoco_server.testing.wheel_store import MemoryWheelStore
 
-# Short, so that a redelivery can be waited for.
+# Short, because tests wait for a redelivery.
 ACK_WAIT_SEC = 0.5
 MAX_DELIVER = 6
 
@@ -75,7 +75,7 @@ def memory_ports(events: MemorySubjectLog | None = None) -> Ports:
 
 
 def settings(url: str, **changed: object) -> NatsBackendConfig:
-    """The settings that the tests of the stores use."""
+    """The settings of the tests of the stores."""
     values: dict[str, object] = {
         "consumer_ack_wait_sec": ACK_WAIT_SEC,
         "ack_progress_interval_sec": 0.1,

@@ -1,4 +1,4 @@
-"""A gateway behind a real socket, which streams need, and readers of its streams."""
+"""A gateway on a real socket, as streams require, and readers of its streams."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PATIENCE_SEC = 20.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event as a reader gets it."""
+    """A received event."""
 
     name: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Gateway:
         topics: RunTopics = self._app.state.services.topics
         return topics
 
-    def let_go(self) -> None:
+    def disconnect_all(self) -> None:
         """Ends the streams, as a stop does."""
         self._app.state.services.end_streams()
 
@@ -127,9 +127,9 @@ async def watching(
     """The events of a run's stream; leaving the block disconnects."""
     resume = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
     sent = {**(headers or {}), **resume}
-    async with client.stream("GET", f"/runs/{run_id}/watch", params=query, headers=sent) as answer:
-        assert answer.status_code == 200, await answer.aread()
-        yield events_in(answer.aiter_lines())
+    async with client.stream("GET", f"/runs/{run_id}/watch", params=query, headers=sent) as response:
+        assert response.status_code == 200, await response.aread()
+        yield events_in(response.aiter_lines())
 
 
 async def events_in(lines: AsyncIterator[str]) -> AsyncGenerator[Event, None]:

@@ -1,4 +1,4 @@
-"""A TCP proxy between a client and the broker that can hold back or cut what flows; it never changes a byte."""
+"""A TCP proxy between a client and the broker that can delay data or cut connections; it never changes a byte."""
 
 from __future__ import annotations
 
@@ -36,28 +36,28 @@ class TcpProxy:
             await asyncio.wait(self._serving)
 
     def lead_to(self, target_url: str) -> None:
-        """Where new connections go."""
+        """Sets the target of new connections."""
         parts = urlsplit(target_url)
         assert parts.hostname is not None
         assert parts.port is not None
         self._target = (parts.hostname, parts.port)
 
     def hold_replies(self) -> None:
-        """From now on nothing comes back from the broker; requests still reach it."""
+        """Holds back all data from the broker; requests still reach it."""
         self._replies_flow.clear()
         self._held.clear()
 
     async def reply_held(self) -> None:
-        """Wait until the broker has answered something that is being held back."""
+        """Waits until a response of the broker is held back."""
         async with asyncio.timeout(5):
             await self._held.wait()
 
     def release(self) -> None:
-        """Let what was held back flow on."""
+        """Forwards the data that was held back."""
         self._replies_flow.set()
 
     def cut(self) -> None:
-        """Drop every connection, with everything that is held back; new ones are served as before."""
+        """Drops every connection with its held data; new ones are served as before."""
         for writer in list(self._writers):
             writer.transport.abort()
         self._replies_flow.set()

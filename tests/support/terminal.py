@@ -1,4 +1,4 @@
-"""A program on a terminal of its own: what it draws there, while it draws, and how it ends."""
+"""A program on a pseudo-terminal: its output and its exit code."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class Terminal:
         os.close(self._screen)
 
     def wait_for(self, text: str) -> None:
-        """Return when this has been drawn."""
+        """Waits until the terminal shows this text."""
         while text.encode() not in self._drawn:
             if not self._read():
                 raise AssertionError(f"{text!r} is not among {self._drawn.decode(errors='replace')!r}")
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
+        """Sends Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
     def end(self) -> tuple[int, str]:
-        """How it ended, and all that it drew."""
+        """The exit code and all output."""
         while self._read():
             continue
         return self._process.wait(PATIENCE_SEC), self._drawn.decode()

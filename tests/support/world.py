@@ -40,7 +40,7 @@ WORKER = WorkerId("w-1")
 
 
 class PresentFeed(Feed):
-    """Feed of what is stored now: it ends where the real one would wait for more."""
+    """Feed of the currently stored data: it ends where the real one would wait."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
@@ -79,7 +79,7 @@ class Maintenance:
 
 
 class ListenedEvents(EventLog):
-    """The event log, with its listeners in view. `interrupt` does what a lost connection does."""
+    """The event log with access to its listeners. `interrupt` acts as a lost connection."""
 
     def __init__(self, log: MemorySubjectLog) -> None:
         super().__init__(log)
@@ -168,7 +168,7 @@ class World:
         raise AssertionError("the feed ended")
 
     async def catch_up(self) -> None:
-        """Let the index take in everything that is stored, and maintenance see every commit."""
+        """Applies everything stored to the index, and passes every commit to maintenance."""
         created, last = await self.feed.snapshot_stream()
         known = self.index.position()
         async for changes in self.feed.snapshots(after=known.sequence if known else 0):

@@ -29,6 +29,7 @@ from pyoco_server.http_api.middleware import authentication
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
+from pyoco_server.http_api.protocol.forms import form_limits
 from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
 from pyoco_server.http_api.responses import problems
 from pyoco_server.logs import configure_logging
@@ -85,7 +86,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
-    # As they are, not included: an included router is asked whether it matches, and then its routes, for each request.
+    # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
     authentication.install(app, settings)
     problems.install(app)
@@ -96,7 +97,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         now=SystemClock().monotonic,
         durations=app.state.http_durations,
         max_body_bytes=settings.http_max_body_bytes,
-        body_limits=wheels.body_limits(settings),
+        body_limits=form_limits(settings),
     )
     return app
 

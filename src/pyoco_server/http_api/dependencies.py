@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from fastapi.responses import Response
 from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
@@ -61,27 +62,28 @@ def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) ->
     """
 
     async def check(request: Request) -> None:
-        given = request.query_params.multi_items()
-        if len(given) > MOST_GIVEN:
-            raise refusal(f"the query has {len(given)} parameters; at most {MOST_GIVEN} are accepted")
-        for name, times in Counter(name for name, _ in given).items():
-            if times > 1 and name not in repeatable:
-                raise refusal(f"{name[:100]}: it is given more than once")
+        check_given_once(request, refusal, repeatable)
 
     return Depends(check)
 
 
-def refuse_query(request: Request) -> None:
+def check_given_once(request: HTTPConnection, refusal: type[PyocoError], repeatable: Container[str] = ()) -> None:
+    """The same for a route without dependencies."""
+    given = request.query_params.multi_items()
+    if len(given) > MOST_GIVEN:
+        raise refusal(f"the query has {len(given)} parameters; at most {MOST_GIVEN} are accepted")
+    for name, times in Counter(name for name, _ in given).items():
+        if times > 1 and name not in repeatable:
+            raise refusal(f"{name[:100]}: it is given more than once")
+
+
+async def refuse_query(request: Request) -> None:
     """Reject every query parameter: the route has none, so the parameter would be ignored."""
     for name in request.query_params:
         raise InvalidRequest(f"{name[:100]}: there is no such parameter here")
 
 
-async def _no_query(request: Request) -> None:
-    refuse_query(request)
-
-
-NO_QUERY = Depends(_no_query)
+NO_QUERY = Depends(refuse_query)
 ConfigDep = Annotated[NatsBackendConfig, _service("config")]
 StoresDep = Annotated[Stores, _service("stores")]
 ExecutionsDep = Annotated[ExecutionService, _service("executions")]

@@ -68,7 +68,7 @@ class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
     """Who sends a command, which tenant's executions exist for it (None: all), and how to recognise a retry.
 
     A request with an idempotency key has one commit id for all its attempts. `resumed`: an earlier attempt may have
-    stored it, so the log is searched first; `hold` tells whether another attempt has taken over. The id of a request
+    stored it, so the log is searched first; `hold` says whether another attempt has taken over. The id of a request
     that is not resumed was generated at `begun_at` (monotonic): nothing older can contain it.
     """
 

@@ -28,58 +28,50 @@ MAX_BATCHES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterQuery:
-    """Which dead letters to list; None means any. `tenant_filter` hides those of other tenants' runs."""
-
-    limit: int = 50
-    reason: str | None = None
-    tag: str | None = None
-    flow: str | None = None
-    tenant_filter: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetterPage:
-    """Dead letters, newest first; older ones are behind `before` (None: there are none)."""
-
-    items: tuple[StoredDeadLetter, ...]
-    before: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """The new run, and the one that it repeats."""
-
-    execution: Execution
-    original: RunId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterService:
     """The dead letters of all gateways."""
 
     executions: ExecutionService
     lists: ListService
 
-    async def page(self, query: DeadLetterQuery, before: int | None) -> DeadLetterPage:
-        """The next matching dead letters at a bounded cost: a page may be short, or empty, and not be the last."""
+    async def page(
+        self,
+        limit: int,
+        before: int | None,
+        *,
+        reason: str | None,
+        tag: str | None,
+        flow: str | None,
+        tenant_filter: str | None,
+    ) -> tuple[list[StoredDeadLetter], int | None]:
+        """The next matching dead letters, newest first, and where older ones begin (None: there are none).
+
+        The cost is bounded: a page may be short, or empty, and not be the last. `tenant_filter` hides those of other
+        tenants' runs.
+        """
         await self.lists.fresh()
         items: list[StoredDeadLetter] = []
         read = 0
         for _ in range(MAX_BATCHES):
-            batch = await self.lists.stores.dead_letters.stretch(before=before, tag=query.tag)
+            batch = await self.lists.stores.dead_letters.stretch(before=before, tag=tag)
             read += len(batch.letters)
-            items += self._matching(query, batch.letters)
-            if len(items) > query.limit:
-                return DeadLetterPage(items=tuple(items[: query.limit]), before=items[query.limit - 1].seq)
+            chosen = [
+                stored
+                for stored in batch.letters
+                if reason in (None, stored.letter.reason) and flow in (None, stored.letter.flow_name)
+            ]
+            visible = self._visible([stored.letter for stored in chosen], tenant_filter)
+            items += [stored for stored in chosen if visible is None or stored.letter.run_id in visible]
+            if len(items) > limit:
+                return items[:limit], items[limit - 1].seq
             before = batch.before
-            if before is None or len(items) == query.limit or read >= MAX_READ:
+            if before is None or len(items) == limit or read >= MAX_READ:
                 break
-        return DeadLetterPage(items=tuple(items), before=before)
+        return items, before
 
     async def replay(
         self, seq: int, attempt: IdempotentAttempt, *, tenant_filter: str | None, api_key_id: str | None
-    ) -> Replayed:
+    ) -> Execution:
         """Submit the run of a dead letter again: the same flow, input, tag, labels and YAML, for the same tenant."""
         stores = self.executions.stores
         dead_letter = await stores.dead_letters.get(seq)
@@ -98,16 +90,7 @@ class DeadLetterService:
         create = _create_again(execution, commits, at=stores.clock.now(), api_key_id=api_key_id)
         created = await self.executions.submit_command(create, attempt.context, run_id=RunId(attempt.resource_id))
         logger.info("dead letter replayed", extra={"run_id": created.execution_id, "replay_of": original, "seq": seq})
-        return Replayed(execution=created, original=original)
-
-    def _matching(self, query: DeadLetterQuery, found: Sequence[StoredDeadLetter]) -> list[StoredDeadLetter]:
-        chosen = [
-            filed
-            for filed in found
-            if query.reason in (None, filed.letter.reason) and query.flow in (None, filed.letter.flow_name)
-        ]
-        visible = self._visible([filed.letter for filed in chosen], query.tenant_filter)
-        return [filed for filed in chosen if visible is None or filed.letter.run_id in visible]
+        return created
 
     def _visible(self, letters: Sequence[DeadLetter], tenant_filter: str | None) -> Set[str] | None:
         """The runs of these dead letters that the tenant may see; None for all."""

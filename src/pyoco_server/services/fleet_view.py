@@ -11,22 +11,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerRecord, state_of
-from pyoco_server.domain.fleet.worker_status import (
-    WorkerStatus,
-    announced,
-    is_alive,
-    run_facts,
-)
+from pyoco_server.domain.fleet.worker_status import WorkerStatus, announced, is_alive, run_facts
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import BrokerUnavailable, InternalError, WorkerNotFound
 from pyoco_server.ports import Broker, Clock
-from pyoco_server.services.loops import closing_iterator, log_and_continue, wait_event
+from pyoco_server.services.loops import log_and_continue, wait_event
 from pyoco_server.stores import WorkerRegistry, WorkerSeen
 
 TICK_SEC = 0.5
@@ -38,10 +34,10 @@ FIRST_FILL_WAIT_SEC = 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Heard:
+class _Known:
     record: WorkerRecord
     sequence: int
-    heard_at: float
+    seen_at: float
 
 
 class FleetView:
@@ -52,7 +48,7 @@ class FleetView:
         self._broker = broker
         self._clock = clock
         self._config = config
-        self._heard: dict[WorkerId, _Heard] = {}
+        self._known: dict[WorkerId, _Known] = {}
         self._connected_at = clock.monotonic()
         self._caught_up = asyncio.Event()
         self._announced: tuple[object, Mapping[str, AnnouncedFlow]] = ((), {})
@@ -81,18 +77,15 @@ class FleetView:
         return self.announced_flows()
 
     async def find_flow(self, name: str) -> AnnouncedFlow | None:
-        """One of these flows."""
         return (await self.flows()).get(name)
 
     def workers(self) -> Sequence[WorkerStatus]:
-        """Every known worker, now."""
         present = self._present()
-        return [self._status(heard, present) for heard in self._heard.values()]
+        return [self._status(heard, present) for heard in self._known.values()]
 
     def worker(self, worker_id: WorkerId) -> WorkerStatus | None:
-        """One worker, now."""
         present = self._present()
-        heard = self._heard.get(worker_id)
+        heard = self._known.get(worker_id)
         return None if heard is None else self._status(heard, present)
 
     def alive(self) -> int:
@@ -125,7 +118,7 @@ class FleetView:
         seen = await self._registry.set_hidden(worker_id, hidden, at=at)
         if seen is None:
             raise WorkerNotFound(worker_id=worker_id)
-        self._take(seen, self._heard, self._heard)
+        self._take(seen, self._known, self._known)
         return at
 
     async def _follow_for_ever(self) -> None:
@@ -136,17 +129,17 @@ class FleetView:
 
     async def _follow(self) -> None:
         # Beside the old records until it is complete: a recreated bucket must not leave records of the old one.
-        fresh: dict[WorkerId, _Heard] = {}
-        async with closing_iterator(self._registry.follow()) as batches:
+        fresh: dict[WorkerId, _Known] = {}
+        async with aclosing(self._registry.follow()) as batches:
             async for batch in batches:
                 for seen in batch:
-                    self._take(seen, fresh, self._heard)
+                    self._take(seen, fresh, self._known)
                 if not batch:
-                    self._heard = fresh
+                    self._known = fresh
                     self._caught_up.set()
         raise InternalError("the feed of workers has ended")
 
-    def _take(self, seen: WorkerSeen, into: dict[WorkerId, _Heard], known: Mapping[WorkerId, _Heard]) -> None:
+    def _take(self, seen: WorkerSeen, into: dict[WorkerId, _Known], known: Mapping[WorkerId, _Known]) -> None:
         present = self._present()
         before = into.get(seen.worker_id)
         if before is not None and before.sequence >= seen.sequence:
@@ -156,12 +149,12 @@ class FleetView:
             return
         last = known.get(seen.worker_id)
         if last is not None and _heartbeat(last.record) == _heartbeat(seen.record):
-            heard_at = last.heard_at  # an operator's change, or the same heartbeat again
+            seen_at = last.seen_at  # an operator's change, or the same heartbeat again
         elif seen.age_sec is None:
-            heard_at = present - max(0.0, self._clock.now() - seen.record.last_seen_at)
+            seen_at = present - max(0.0, self._clock.now() - seen.record.last_seen_at)
         else:
-            heard_at = present - seen.age_sec
-        into[seen.worker_id] = _Heard(record=seen.record, sequence=seen.sequence, heard_at=heard_at)
+            seen_at = present - seen.age_sec
+        into[seen.worker_id] = _Known(record=seen.record, sequence=seen.sequence, seen_at=seen_at)
 
     async def _tick_for_ever(self) -> None:
         while True:
@@ -179,13 +172,13 @@ class FleetView:
 
     def _restart_silence(self, *, lost_at: float, now: float) -> None:
         timeout_sec = self._config.worker_disconnect_timeout_sec
-        for worker_id, heard in self._heard.items():
-            silent_sec = max(0.0, lost_at - heard.heard_at)
+        for worker_id, heard in self._known.items():
+            silent_sec = max(0.0, lost_at - heard.seen_at)
             was_lost = silent_sec > timeout_sec
-            self._heard[worker_id] = replace(heard, heard_at=now - silent_sec if was_lost else now)
+            self._known[worker_id] = replace(heard, seen_at=now - silent_sec if was_lost else now)
 
-    def _status(self, heard: _Heard, present: float) -> WorkerStatus:
-        silent_sec = max(0.0, present - heard.heard_at)
+    def _status(self, heard: _Known, present: float) -> WorkerStatus:
+        silent_sec = max(0.0, present - heard.seen_at)
         timeout_sec = self._config.worker_disconnect_timeout_sec
         state = state_of(heard.record, silent_sec=silent_sec, disconnect_timeout_sec=timeout_sec)
         return WorkerStatus(record=heard.record, silent_sec=silent_sec, state=state)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.graphs import GraphDocument, is_same, of_tasks
+from pyoco_server.domain.graphs import GraphDocument, is_same
 from pyoco_server.domain.queries.page_token import seal, unseal
 from pyoco_server.errors import AppendConflict, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.ports import StoredGraph
@@ -22,32 +22,21 @@ logger = logging.getLogger(__name__)
 MAX_RACES = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownGraph:
-    """A graph as it is found by its name. The graph of a flow has no version and no author."""
-
-    graph_id: str
-    document: GraphDocument
-    source: Literal["graph", "flow"]
-    version: int | None = None
-    updated_at: float | None = None
-    updated_by: str | None = None
-    tags: tuple[str, ...] = ()
+ShownGraph = StoredGraph | AnnouncedFlow
+"""A graph as it is found by its name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PutGraph:
+class PutGraph(NamedTuple):
     """The stored graph after a put, and whether it was the first of that name."""
 
-    graph: ShownGraph
+    graph: StoredGraph
     created: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphPage:
+class GraphPage(NamedTuple):
     """Graphs by id, and the cursor of the next page: None when this was the last one."""
 
-    items: tuple[ShownGraph, ...]
+    items: list[ShownGraph]
     next_cursor: str | None
 
 
@@ -76,11 +65,11 @@ class GraphService:
             present = await self.stores.graphs.get(tenant_id, graph_id)
             version = 0 if present is None else present.version
             if resumed and present is not None and _may_be_ours(present, document, expected_version):
-                return PutGraph(graph=_shown(present), created=version == 1)
+                return PutGraph(graph=present, created=version == 1)
             if expected_version not in (None, version):
                 raise _conflict(graph_id, version)
             if present is not None and is_same(present.document, document):
-                return PutGraph(graph=_shown(present), created=False)
+                return PutGraph(graph=present, created=False)
             wanted = StoredGraph(
                 graph_id=graph_id,
                 version=version + 1,
@@ -92,44 +81,25 @@ class GraphService:
             stored = await self.stores.graphs.put(tenant_id, wanted)
             if stored is not None:
                 logger.info("graph put", extra={"graph_id": graph_id, "version": stored.version})
-                return PutGraph(graph=_shown(stored), created=stored.version == 1)
+                return PutGraph(graph=stored, created=stored.version == 1)
         raise AppendConflict(graph_id=graph_id)
 
     async def get(self, tenant_id: str | None, graph_id: str) -> ShownGraph:
         """The graph of that name; hides other tenants' graphs."""
         stored = await self.stores.graphs.get(tenant_id, graph_id)
-        if stored is not None:
-            return _shown(stored)
-        flow = await self.fleet.find_flow(graph_id)
-        if flow is None:
+        found = stored or await self.fleet.find_flow(graph_id)
+        if found is None:
             raise GraphNotFound(graph_id=graph_id)
-        return _of_flow(flow)
+        return found
 
     async def page(self, tenant_id: str | None, *, prefix: str = "", limit: int = 50, cursor: str = "") -> GraphPage:
         """The next graphs by id; concurrent changes leave out or repeat no other graph."""
         after = _place(cursor, prefix) if cursor else ""
-        found = {name: _of_flow(flow) for name, flow in (await self.fleet.flows()).items()}
-        found |= {stored.graph_id: _shown(stored) for stored in await self.stores.graphs.all(tenant_id)}
+        found: dict[str, ShownGraph] = dict(await self.fleet.flows())
+        found |= {stored.graph_id: stored for stored in await self.stores.graphs.all(tenant_id)}
         names = sorted(name for name in found if name.startswith(prefix) and name > after)
-        items = tuple(found[name] for name in names[:limit])
-        has_more = len(names) > limit
-        return GraphPage(items=items, next_cursor=seal(items[-1].graph_id, about=(prefix,)) if has_more else None)
-
-
-def _shown(stored: StoredGraph) -> ShownGraph:
-    return ShownGraph(
-        graph_id=stored.graph_id,
-        document=stored.document,
-        source="graph",
-        version=stored.version,
-        updated_at=stored.updated_at,
-        updated_by=stored.updated_by,
-    )
-
-
-def _of_flow(flow: AnnouncedFlow) -> ShownGraph:
-    document = of_tasks(flow.nodes, flow.edges)
-    return ShownGraph(graph_id=flow.name, document=document, source="flow", tags=flow.tags)
+        next_cursor = seal(names[limit - 1], about=(prefix,)) if len(names) > limit else None
+        return GraphPage([found[name] for name in names[:limit]], next_cursor)
 
 
 def _may_be_ours(present: StoredGraph, document: GraphDocument, expected_version: int | None) -> bool:
@@ -143,7 +113,6 @@ def _conflict(graph_id: str, version: int) -> GraphVersionConflict:
 
 
 def _place(cursor: str, prefix: str) -> str:
-    """The id behind which a page begins."""
     return unseal(
         cursor, str, about=(prefix,), name="cursor", restart="start without one, and keep q", error=InvalidRequest
     )

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import structs
 from msgspec.structs import replace
 
 from pyoco_server.domain.execution.codec import event_id
@@ -58,14 +57,8 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool
 
 
-class Unfinished(msgspec.Struct, frozen=True):
-    """A request that was begun with this resource and has no answer yet: a retry continues it."""
-
-    resource_id: str
-
-
-async def find_earlier(stores: Stores, record_key: RecordKey, request_hash: str) -> Answer | Unfinished | None:
-    """What is stored of an earlier attempt; None for a new request, `IdempotencyConflict` for another request.
+async def find_earlier(stores: Stores, record_key: RecordKey, request_hash: str) -> Record | None:
+    """The record of an earlier attempt; None for a new request, `IdempotencyConflict` for another request.
 
     For work that may have to wait before it starts: it needs no record until then.
     """
@@ -74,7 +67,7 @@ async def find_earlier(stores: Stores, record_key: RecordKey, request_hash: str)
         return None
     if stored.record.request_hash != request_hash:
         raise IdempotencyConflict(endpoint=stored.record.endpoint)
-    return stored.record.answer or Unfinished(stored.record.resource_id)
+    return stored.record
 
 
 class IdempotentAttempt(msgspec.Struct):
@@ -113,9 +106,6 @@ class IdempotentAttempt(msgspec.Struct):
             await self.lease.let_go()
 
 
-Work = Callable[[IdempotentAttempt], Awaitable[Answer]]
-
-
 async def begin(stores: Stores, asked: Asked, new_resource_id: Callable[[], str]) -> IdempotentAttempt | Answer:
     """A new attempt, or the stored answer; `IdempotencyConflict` for another request with the same key."""
     begun_at = stores.clock.monotonic()
@@ -134,7 +124,7 @@ async def begin(stores: Stores, asked: Asked, new_resource_id: Callable[[], str]
         return stored.record.answer
     lease = _Lease(stores, asked.record_key, stored)
     lease.start_renewing()
-    context = structs.replace(
+    context = replace(
         asked.context,
         idempotency_key=asked.key,
         commit_id=stored.record.commit_id,
@@ -143,19 +133,6 @@ async def begin(stores: Stores, asked: Asked, new_resource_id: Callable[[], str]
         hold=lease,
     )
     return IdempotentAttempt(context, stored.record.resource_id, lease)
-
-
-async def once(stores: Stores, asked: Asked, new_resource_id: Callable[[], str], work: Work) -> Answered:
-    """The answer of the work, or the stored one, for callers that have the work as a function."""
-    begun = await begin(stores, asked, new_resource_id)
-    if isinstance(begun, Answer):
-        return Answered(answer=begun, replayed=True)
-    try:
-        answer = await work(begun)
-    except BaseException:
-        await begun.abandon()
-        raise
-    return await begun.finish(answer)
 
 
 async def _waited_for(stores: Stores, asked: Asked, ours: Record) -> StoredRecord:

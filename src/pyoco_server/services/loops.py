@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @contextmanager
 def log_and_continue(work: str) -> Iterator[None]:
-    """Log a failure of the block and go on; the next iteration retries the work."""
+    """Log a failure of the block and continue; the next iteration retries the work."""
     try:
         yield
     except BrokerUnavailable as error:
@@ -26,16 +26,6 @@ def log_and_continue(work: str) -> Iterator[None]:
     except Exception:
         # An outermost loop: one bad run or job must not stop the work for all others.
         logger.exception("background work failed", extra={"work": work})
-
-
-@asynccontextmanager
-async def closing_iterator(batches: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Close a generator when the block ends; without it a cancelled consumer keeps its subscription."""
-    try:
-        yield batches
-    finally:
-        if isinstance(batches, AsyncGenerator):
-            await batches.aclose()
 
 
 async def wait_event(event: asyncio.Event, timeout_sec: float | None) -> bool:

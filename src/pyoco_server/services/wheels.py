@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -66,14 +66,6 @@ class WheelService:
     stores: Stores
     uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS))
 
-    async def all(self) -> Sequence[Wheel]:
-        return await self.stores.wheels.all()
-
-    async def history(
-        self, limit: int, *, wheel_name: str | None = None, action: WheelAction | None = None
-    ) -> Sequence[WheelEvent]:
-        return await self.stores.wheel_history.recent(limit, wheel_name=wheel_name, action=action)
-
     async def upload(self, upload: Upload, trail: Trail, context: CommandContext) -> Wheel:
         """Register the file if its content matches its name and no registered version is as new."""
         name, file = upload.name, upload.file
@@ -106,9 +98,6 @@ class WheelService:
         if wheel is None:
             raise WheelNotFound(wheel=name[:200])
         return wheel
-
-    def read(self, wheel: Wheel) -> AsyncGenerator[bytes, None]:
-        return self.stores.wheels.read(wheel)
 
     async def delete(self, name: str, trail: Trail, turn: IdempotentAttempt) -> None:
         """Remove the wheel; workers that have installed it remove it at their next sync.

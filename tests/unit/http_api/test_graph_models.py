@@ -17,7 +17,7 @@ from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId
 from pyoco_server.errors import InvalidGraph
 from pyoco_server.http_api.api import graph_models
 from pyoco_server.http_api.api.graph_models import (
-    GRAPH_SCHEMA,
+    GRAPH_BODY,
     MAX_CONTENT_BYTES,
     MAX_DOCUMENT_BYTES,
     YAML_TYPES,
@@ -199,13 +199,15 @@ def test_the_documented_graph_is_the_one_of_the_examples() -> None:
 
 
 def test_the_schema_in_the_openapi_document_is_complete_and_its_example_is_accepted() -> None:
-    assert "$ref" not in str(GRAPH_SCHEMA)
-    assert [form["type"] for form in GRAPH_SCHEMA["properties"]["nodes"]["items"]["oneOf"]] == [
+    schema = GRAPH_BODY["requestBody"]["content"]["application/json"]["schema"]
+
+    assert "$ref" not in str(schema)
+    assert [form["type"] for form in schema["properties"]["nodes"]["items"]["oneOf"]] == [
         "string",
         "object",
         "object",
     ]
-    assert read_document(GRAPH_SCHEMA["example"]).edges
+    assert read_document(schema["example"]).edges
 
 
 def test_the_limits_and_content_types_are_documented() -> None:

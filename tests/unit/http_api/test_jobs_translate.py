@@ -17,12 +17,13 @@ from pyoco_server.domain.execution.commands import CreateExecution
 from pyoco_server.domain.execution.decide import decide_and_fold
 from pyoco_server.domain.execution.snapshot import RUN_STATUSES, to_snapshot
 from pyoco_server.domain.execution.state import Request, empty_execution
-from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.ids import RunId, parse_label
 from pyoco_server.domain.queries.query import SnapshotSeen
 from pyoco_server.domain.queries.rows import RunRow, change_of
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.api.jobs import translate
-from pyoco_server.http_api.api.jobs.schemas import Job, JobStatus
+from pyoco_server.http_api.api.jobs.schemas import Job, JobStatus, TagRequest
+from pyoco_server.http_api.protocol.request_parsing import read
 
 CONFIG = NatsBackendConfig(default_tag="somewhere", jobs_default_flow="analyse")
 JOB_ID = RunId("0190a5b2-7c4e-7abc-8def-0123456789ab")
@@ -110,7 +111,7 @@ def test_parameters_that_leave_no_room_for_the_rest_of_the_job_are_too_large() -
 @pytest.mark.parametrize("body", [b"", b"{}", b'"x"', b'{"tag": ""}', b'{"tag": "a", "tags": []}', b'{"tag": ".."}'])
 def test_what_is_no_tag_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
-        translate.tag_request(body)
+        parse_label(read(TagRequest, body).tag)
 
 
 # --- what goes out ----------------------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.services.claims.claim_node import Claim, Claimed, NothingToClaim, name_of, take
 from pyoco_server.services.claims.claim_queue import ClaimFilter, ClaimQueue
 from pyoco_server.services.executions.service import ExecutionService
-from pyoco_server.services.idempotency import Answered, IdempotentAttempt, once
+from pyoco_server.services.idempotency import Answered, IdempotentAttempt
 from pyoco_server.services.projections.indexer import Indexer
+from support.attempts import once
 from support.executions_in_memory import A, B, begun, executions_of
 from support.keyed import asked, killed
 from support.world import World

@@ -28,7 +28,7 @@ async def line(world: World) -> AsyncIterator[ClaimQueue]:
     claims = ClaimQueue(world.index, follower, world.truth.clock)
     tasks = [asyncio.create_task(follower.run()), asyncio.create_task(claims.run())]
     try:
-        await follower.caught_up()
+        await follower.wait_caught_up()
         yield claims
     finally:
         for task in tasks:

@@ -21,6 +21,6 @@ async def test_a_replay_of_a_flow_that_was_started_by_hand_starts_by_itself() ->
 
         again = await services.dead_letters.replay(1, attempt, tenant_filter=None, api_key_id=None)
 
-        assert again.execution.is_queued
-        await world.start(again.execution.execution_id)
-        assert await world.status(again.execution.execution_id) == "RUNNING"
+        assert again.is_queued
+        await world.start(again.execution_id)
+        assert await world.status(again.execution_id) == "RUNNING"

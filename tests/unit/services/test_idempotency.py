@@ -13,7 +13,8 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import BrokerUnavailable, IdempotencyConflict, RequestTooLarge, Unanswered
 from pyoco_server.services import idempotency
 from pyoco_server.services.executions.submit import SubmitService
-from pyoco_server.services.idempotency import LEASE_SEC, Answered, IdempotentAttempt, once
+from pyoco_server.services.idempotency import LEASE_SEC, Answered, IdempotentAttempt
+from support.attempts import once
 from support.clocks import ManualClock
 from support.keyed import RECORD_KEY, Submits, ask, asked, killed, record
 from support.world import HELLO, World

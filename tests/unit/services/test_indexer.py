@@ -133,7 +133,7 @@ async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
         assert listed(index) == [A]
 
         assert await follower.reached(feed.put(B), SOON_SEC)
@@ -141,7 +141,7 @@ async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
         assert listed(index) == [A, B]
         assert await follower.reached(feed.remove(A), SOON_SEC)
         assert listed(index) == [B]
-        assert follower.failing is None
+        assert follower.failing_since is None
 
 
 async def test_a_wait_ends_with_its_timeout() -> None:
@@ -162,7 +162,7 @@ async def test_a_wait_ends_with_its_timeout() -> None:
 async def test_a_waiter_is_woken_by_any_next_change() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     async with running(indexer_of(feed, index)) as follower, asyncio.TaskGroup() as tasks:
-        await follower.caught_up()
+        await follower.wait_caught_up()
         waiting = [tasks.create_task(follower.wait_for_change(0, SOON_SEC)) for _ in range(2)]
 
         feed.put(C)
@@ -178,7 +178,7 @@ async def test_nothing_gathers_while_a_request_waits_for_a_change(monkeypatch: p
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
         feed.put(B)
 
         follower.look_now()
@@ -192,7 +192,7 @@ async def test_changes_gather_while_a_waiter_waits_for_any_change(monkeypatch: p
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
         feed.put(B)
 
         assert not await follower.wait_for_change(1, 0.01)
@@ -203,7 +203,7 @@ async def test_a_reset_index_wakes_waiters_for_a_change() -> None:
     feed.put(A)
     feed.put(B)
     async with running(indexer_of(feed, MemoryRunIndex())) as follower, asyncio.TaskGroup() as tasks:
-        await follower.caught_up()
+        await follower.wait_caught_up()
         waiting = tasks.create_task(follower.wait_for_change(follower.sequence, SOON_SEC))
         await asyncio.sleep(0)  # it has begun to wait
 
@@ -218,11 +218,11 @@ async def test_the_follower_resumes_behind_its_position() -> None:
     feed.put(A)
     feed.put(B)
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
     feed.put(C)
 
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
     assert feed.asked_after == [0, 2]
     assert listed(index) == [A, B, C]
@@ -233,12 +233,12 @@ async def test_what_was_there_before_the_index_is_listed_and_what_it_missed_late
     feed.put(A, "COMPLETED")
     feed.put(B)
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
         assert index.tallies() == {}
     feed.put(B, "COMPLETED")
 
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
     assert index.counts() == {"COMPLETED": 2}
     assert {key: found.total for key, found in index.tallies().items()} == {(HistogramDelta.FINISHED, "COMPLETED"): 1}
@@ -254,7 +254,7 @@ async def test_a_bucket_that_does_not_fit_the_position_is_read_from_its_beginnin
     feed.put(C)
 
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
     assert listed(index) == [B, C]
 
@@ -269,7 +269,7 @@ async def test_the_index_is_behind_by_what_is_stored_and_not_expired() -> None:
     feed.expire(B)
 
     async with running(follower):
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
         assert (follower.sequence, await follower.behind(), listed(index)) == (1, 0, [A])
 
@@ -279,13 +279,13 @@ async def test_a_bucket_recreated_under_a_running_follower_is_noticed() -> None:
     feed.put(A)
     feed.put(B)
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
         feed.recreate()
         feed.put(C)
 
         await feed.asked(times=2)
-        await follower.caught_up()
+        await follower.wait_caught_up()
         assert listed(index) == [C]
         assert follower.failures == 0
 
@@ -294,19 +294,18 @@ async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> Non
     feed, index, clock = BucketFeed(), MemoryRunIndex(), StoppedClock()
     feed.put(A)
     async with running(indexer_of(feed, index, clock)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
         feed.away = True
         await clock.looked_at.wait()
-        assert follower.failing is not None
-        assert (follower.failing.since, follower.failing.error) == (1000.0, "BrokerUnavailable: the broker is away")
+        assert follower.failing_since == 1000.0
         assert not follower.is_caught_up
 
         feed.away = False
         feed.put(B)
-        await follower.caught_up()
+        await follower.wait_caught_up()
         assert listed(index) == [A, B]
-        assert follower.failing is None
+        assert follower.failing_since is None
         assert follower.failures > 0
     assert all(record.exc_info is None for record in caplog.records)
 
@@ -343,7 +342,7 @@ async def test_an_unforeseen_error_is_logged_with_its_traceback_and_survived(cap
     feed.put(A)
 
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
     assert listed(index) == [A]
     assert follower.failures == 1
@@ -358,7 +357,7 @@ async def test_a_snapshot_that_cannot_be_read_is_not_listed(
     feed.put(A)
     feed.put(B)
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
         assert await follower.reached(feed.put(A, status), SOON_SEC)
 
@@ -393,7 +392,7 @@ async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp
     feed, index = BucketFeed(), SqliteRunIndex.open(tmp_path / "runs.db")
     feed.put(A)
     async with running(indexer_of(feed, index)) as follower:
-        await follower.caught_up()
+        await follower.wait_caught_up()
 
         index._writer.executescript("DROP TABLE runs")  # stands for any damage: the next question meets it
         with pytest.raises(IndexUnavailable, match="run index") as damaged:
@@ -401,7 +400,7 @@ async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp
         assert "NATS" not in damaged.value.hint
 
         await feed.asked(times=2)
-        await follower.caught_up()
+        await follower.wait_caught_up()
         assert listed(index) == [A]
     index.close()
 
@@ -410,7 +409,7 @@ async def filled(feed: BucketFeed, path: Path) -> list[Any]:
     index = SqliteRunIndex.open(path)
     try:
         async with running(indexer_of(feed, index)) as follower:
-            await follower.caught_up()
+            await follower.wait_caught_up()
         return summaries(index)
     finally:
         index.close()

@@ -14,7 +14,6 @@ from pyoco_server.domain.queries.rows import Removed
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery, RunNotFound
 from pyoco_server.ports import IndexPosition, JobQuery, LabelCount, LabelQuery, RunQuery, Stored
 from pyoco_server.services.executions.submit import SubmitService
-from pyoco_server.services.projections.indexer import Failing
 from pyoco_server.services.projections.lists import HEAVY_LISTS, LOADED_AT_A_TIME, ItemPage, list_is_stale
 from pyoco_server.stores import LoadedSnapshot
 from support.services import following, services_of
@@ -37,7 +36,7 @@ async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
 ) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.lists.FIRST_FILL_WAIT_SEC", 0.01)
     services = services_of(world)
-    services.lists.indexer.failing = Failing(since=1.0, error="the disk is full")
+    services.lists.indexer.failing_since = 1.0
 
     with pytest.raises(IndexUnavailable, match="cannot be built at present"):
         await services.lists.summaries(EVERYTHING)

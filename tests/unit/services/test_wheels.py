@@ -12,8 +12,9 @@ import pytest
 from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.domain.wheels.wheel import Wheel, parse_wheel_name
 from pyoco_server.errors import BrokerUnavailable, InvalidRequest, UploadsBusy, WheelNotFound, WheelVersionConflict
-from pyoco_server.services.idempotency import LEASE_SEC, IdempotentAttempt, Work, once
+from pyoco_server.services.idempotency import LEASE_SEC, IdempotentAttempt
 from pyoco_server.services.wheels import Trail, Upload, WheelService, upload_turn
+from support.attempts import Work, once
 from support.keyed import asked, killed
 from support.wheels import NAME, wheel, wheel_name
 from support.world import USER, World

@@ -159,7 +159,8 @@ def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
 
 def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
     """The execution of a snapshot; equal to the folded one except for dropped records."""
-    state, timeout = snapshot["state"], snapshot.get("timeout")
+    state, _ = snapshot["state"], snapshot["status"]  # the index and the lists need the second one
+    timeout = snapshot.get("timeout")
     return Execution(
         execution_id=RunId(snapshot["run_id"]),
         version=snapshot["version"],

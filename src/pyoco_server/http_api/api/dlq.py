@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
 from msgspec.structs import asdict
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_tag
-from pyoco_server.errors import DeadLetterNotFound, InvalidRequest
+from pyoco_server.errors import DeadLetterNotFound, InvalidRequest, PyocoError
 from pyoco_server.http_api.dependencies import CallerDep, DeadLettersDep, StoresDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
+from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.services.dead_letters import DeadLetterQuery
 
 router = APIRouter(prefix="/dlq", tags=["dlq"])
 
@@ -48,11 +48,7 @@ class DeadLetterList(BaseModel):
     next_cursor: str | None
 
 
-class LettersQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class LettersQuery(Strict):
     reason: str | None = Field(default=None, max_length=64, description="Only letters of this reason.")
     tag: str | None = Field(default=None, max_length=128, description="Only jobs with this routing tag.")
     flow: str | None = Field(default=None, max_length=256, description="Only jobs of this flow.")
@@ -82,13 +78,17 @@ async def list_dead_letters(
     dead_letters: DeadLettersDep, caller: CallerDep, query: Annotated[LettersQuery, Query()]
 ) -> Response:
     """The dead letters, newest first; of the runs that the caller may see."""
-    tag = None if query.tag is None else parse_tag(query.tag)
-    asked = DeadLetterQuery(
-        limit=query.limit, reason=query.reason, tag=tag, flow=query.flow, tenant_filter=caller.tenant_filter
+    refusal = InvalidRequest("cursor: it is not the next_cursor of a page of dead letters")
+    found, before = await dead_letters.page(
+        query.limit,
+        _number(query.cursor, refusal) if query.cursor else None,
+        reason=query.reason,
+        tag=None if query.tag is None else parse_tag(query.tag),
+        flow=query.flow,
+        tenant_filter=caller.tenant_filter,
     )
-    page = await dead_letters.page(asked, _before(query.cursor))
-    items = [{"seq": filed.seq, **asdict(filed.letter)} for filed in page.items]
-    return JSONResponse({"items": items, "next_cursor": None if page.before is None else str(page.before)})
+    items = [{"seq": stored.seq, **asdict(stored.letter)} for stored in found]
+    return json_response({"items": items, "next_cursor": None if before is None else str(before)})
 
 
 @router.post("/{seq}/replay", responses=answers(Replayed, 404, 409, 413, 422, 503))
@@ -101,36 +101,24 @@ async def replay_dead_letter(
     caller: CallerDep,
 ) -> Response:
     """Run the job again: a new run with the same flow, params, tag, labels and YAML. The old run stays as it is."""
-    number = _seq(seq)
+    number = _number(seq, DeadLetterNotFound(f"{seq[:40]!r} is not the number of a letter"))
     async with IdempotentRequest(request, of_json(), new_id=stores.ids.run_id) as once:
         if turn := once.attempt:
             again = await dead_letters.replay(
                 number, turn, tenant_filter=caller.tenant_filter, api_key_id=caller.api_key_id
             )
-            once.response = JSONResponse(
+            once.response = json_response(
                 {
-                    "run_id": again.execution.execution_id,
+                    "run_id": again.execution_id,
                     "status": "PENDING",
                     "durability": stores.durability,
-                    "replay_of": {"seq": number, "run_id": again.original},
+                    "replay_of": {"seq": number, "run_id": again.request.replay_of},
                 }
             )
     return once.answer
 
 
-def _seq(text: str) -> int:
-    if not _is_number(text):
-        raise DeadLetterNotFound(f"{text[:40]!r} is not the number of a letter")
+def _number(text: str, refusal: PyocoError) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_SEQ_DIGITS and int(text) > 0):
+        raise refusal
     return int(text)
-
-
-def _before(cursor: str | None) -> int | None:
-    if cursor is None or cursor == "":
-        return None
-    if not _is_number(cursor):
-        raise InvalidRequest("cursor: it is not the next_cursor of a page of dead letters")
-    return int(cursor)
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= MAX_SEQ_DIGITS and int(text) > 0

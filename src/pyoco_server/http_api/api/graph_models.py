@@ -10,11 +10,13 @@ from pydantic.alias_generators import to_camel
 
 from pyoco_server.domain.execution.graph import MAX_EDGES, problems
 from pyoco_server.domain.execution.state import MAX_NODES
-from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument, to_plain
+from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument, of_tasks, to_plain
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId, is_path_name
 from pyoco_server.domain.strict_yaml import YamlFault, read_yaml, shown
 from pyoco_server.errors import InvalidGraph
-from pyoco_server.http_api.api.executions.openapi import without_references
+from pyoco_server.http_api.openapi.bodies import request_body
+from pyoco_server.http_api.protocol.fields import OpenCamel
 from pyoco_server.http_api.protocol.times import moment
 from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.graphs import GraphPage, ShownGraph
@@ -88,9 +90,7 @@ class WaitNode(_In):
     type: Literal["wait"]
     title: Title = _ABSENT
     wait_key: Annotated[
-        str,
-        Field(min_length=1, max_length=MAX_WAIT_KEY_CHARS, description="Default: id."),
-        AfterValidator(_printable),
+        str, Field(min_length=1, max_length=MAX_WAIT_KEY_CHARS, description="Default: id."), AfterValidator(_printable)
     ] = _ABSENT
     prompt: Annotated[Any, AfterValidator(_bounded), Field(description="Any JSON, for the person who answers.")] = (
         _ABSENT
@@ -130,19 +130,7 @@ class Graph(_In):
     )
 
 
-def _schema() -> dict[str, Any]:
-    schema = Graph.model_json_schema()
-    whole: dict[str, Any] = without_references(schema, schema.pop("$defs"))
-    return whole
-
-
-GRAPH_SCHEMA = _schema()
-GRAPH_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {kind: {"schema": GRAPH_SCHEMA} for kind in ("application/json", YAML_TYPES[0])},
-    }
-}
+GRAPH_BODY = request_body(Graph, "application/json", YAML_TYPES[0])
 
 
 def check_graph_id(graph_id: str) -> str:
@@ -190,13 +178,7 @@ def _document_node(node: str | TaskNode | WaitNode) -> DocumentNode:
     return DocumentNode(**fields)
 
 
-class _Out(BaseModel):
-    """Later versions may add fields. An optional field without a value is left out."""
-
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
-
-
-class GraphNodeOut(_Out):
+class GraphNodeOut(OpenCamel):
     """A node with all defaults filled in."""
 
     id: str = Field(examples=["approve"])
@@ -209,7 +191,7 @@ class GraphNodeOut(_Out):
     timeout_sec: float | None = Field(default=None, description="Of a wait node: the longest wait.")
 
 
-class _Named(_Out):
+class _Named(OpenCamel):
     graph_id: str = Field(examples=["release"])
     version: int | None = Field(description="Counts the changes from 1; null for a flow.", examples=[3])
     title: str | None = None
@@ -239,7 +221,7 @@ class GraphSummary(_Named):
     edge_count: int
 
 
-class GraphList(_Out):
+class GraphList(OpenCamel):
     """One page, by id; the last one has no `nextCursor`."""
 
     items: list[GraphSummary]
@@ -247,22 +229,25 @@ class GraphList(_Out):
 
 
 def graph_out(shown: ShownGraph) -> dict[str, Any]:
-    """The graph with its nodes and edges."""
-    return _named(shown) | to_plain(shown.document)
+    return _named(shown) | to_plain(_document_of(shown))
 
 
 def page_out(page: GraphPage) -> dict[str, Any]:
-    """The page, without nodes and edges."""
-    items = [
-        _named(shown) | {"nodeCount": len(shown.document.nodes), "edgeCount": len(shown.document.edges)}
-        for shown in page.items
-    ]
+    items = []
+    for graph in page.items:
+        document = _document_of(graph)
+        items.append(_named(graph) | {"nodeCount": len(document.nodes), "edgeCount": len(document.edges)})
     return {"items": items, "nextCursor": page.next_cursor}
 
 
+def _document_of(shown: ShownGraph) -> GraphDocument:
+    return of_tasks(shown.nodes, shown.edges) if isinstance(shown, AnnouncedFlow) else shown.document
+
+
 def _named(shown: ShownGraph) -> dict[str, Any]:
-    plain: dict[str, Any] = {"graphId": shown.graph_id, "version": shown.version}
-    if shown.document.title is not None:
-        plain["title"] = shown.document.title
-    plain |= {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by, "source": shown.source}
-    return plain | {"tags": list(shown.tags)} if shown.source == "flow" else plain
+    if isinstance(shown, AnnouncedFlow):
+        unknown = {"version": None, "updatedAt": None, "updatedBy": None}
+        return {"graphId": shown.name, **unknown, "source": "flow", "tags": list(shown.tags)}
+    title = {} if shown.document.title is None else {"title": shown.document.title}
+    changed = {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by}
+    return {"graphId": shown.graph_id, "version": shown.version, **title, **changed, "source": "graph"}

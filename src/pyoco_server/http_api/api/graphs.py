@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.graphs import GraphDocument, to_plain
@@ -33,8 +32,11 @@ from pyoco_server.http_api.dependencies import CallerDep, GraphsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.conditional import is_known
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_value
+from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import EXECUTIONS
+from pyoco_server.ports import StoredGraph
 from pyoco_server.services.graphs import ShownGraph
 
 router = APIRouter(prefix="/graphs", tags=["graphs"])
@@ -45,10 +47,8 @@ _VERSION_TAG = re.compile(r'"([0-9]{1,18})"', re.ASCII)
 GraphIdPath = Annotated[str, Path(alias="graphId", description="The graph's name.", examples=["release"])]
 
 
-class PutQuery(BaseModel):
-    """The condition of a put. Unknown names are rejected: a misspelled condition would not hold."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class PutQuery(Strict):
+    """The condition of a put."""
 
     expected_version: int | None = Field(
         default=None,
@@ -59,11 +59,7 @@ class PutQuery(BaseModel):
     )
 
 
-class GraphsQuery(BaseModel):
-    """The filter of a list. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class GraphsQuery(Strict):
     q: str = Field(default="", max_length=MAX_NODE_ID_CHARS, description="Only graphs whose id has this prefix.")
     limit: int = Field(default=50, ge=1, le=200)
     cursor: str = Field(
@@ -108,7 +104,7 @@ async def put_graph(
                 resumed=turn.context.resumed,
             )
             body = graph_out(put.graph) | {"created": put.created}
-            once.response = _json(body, 201 if put.created else 200, put.graph)
+            once.response = json_response(body, 201 if put.created else 200, _headers(put.graph))
     return once.answer
 
 
@@ -117,7 +113,7 @@ async def put_graph(
 async def list_graphs(graphs: GraphsDep, caller: CallerDep, query: Annotated[GraphsQuery, Query()]) -> Response:
     """Stored graphs and announced flows, by id."""
     page = await graphs.page(caller.tenant_id, prefix=query.q, limit=query.limit, cursor=query.cursor)
-    return _json(page_out(page))
+    return json_response(page_out(page))
 
 
 @router.get(
@@ -139,7 +135,7 @@ async def get_graph(
     headers = _headers(shown)
     if "ETag" in headers and is_known(if_none_match, headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    return _json(graph_out(shown), 200, shown)
+    return json_response(graph_out(shown), headers=headers)
 
 
 async def _read(body: bytes, headers: Mapping[str, str]) -> GraphDocument:
@@ -172,9 +168,4 @@ def _expected_version(asked: int | None, if_match: str | None) -> int | None:
 
 
 def _headers(shown: ShownGraph) -> dict[str, str]:
-    return {} if shown.version is None else {"ETag": f'"{shown.version}"'}
-
-
-def _json(body: dict[str, Any], status: int = 200, shown: ShownGraph | None = None) -> Response:
-    headers = {} if shown is None else _headers(shown)
-    return Response(orjson.dumps(body), status_code=status, headers=headers, media_type="application/json")
+    return {"ETag": f'"{shown.version}"'} if isinstance(shown, StoredGraph) else {}

@@ -5,25 +5,25 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.datastructures import UploadFile
 
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.idempotency.keys import FormPart
 from pyoco_server.domain.wheels.history import to_plain
 from pyoco_server.domain.wheels.wheel import EXAMPLE, Wheel, parse_tags, parse_wheel_name
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
-from pyoco_server.http_api.dependencies import ConfigDep, WheelsDep, given_once
+from pyoco_server.http_api.dependencies import ConfigDep, StoresDep, WheelsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol.forms import FORM, MAX_FRAME_BYTES, read_form, text_of
+from pyoco_server.http_api.openapi.bodies import request_body
+from pyoco_server.http_api.protocol.fields import Open, Strict
+from pyoco_server.http_api.protocol.forms import FORM, read_form, text_of
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_form, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of
+from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import answers, failures
 from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.wheels import Trail, Upload, upload_turn
@@ -36,10 +36,8 @@ CURL = f"-F wheel=@{EXAMPLE} -F tags=gpu,batch"
 FIELDS = ("wheel", "replace", "tags")
 
 
-class WheelArtifact(BaseModel):
+class WheelArtifact(Open):
     """A registered wheel. Without tags it is for every worker."""
-
-    model_config = ConfigDict(extra="allow")
 
     name: str = Field(examples=[EXAMPLE])
     size_bytes: int
@@ -50,10 +48,8 @@ class WheelArtifact(BaseModel):
     tags: list[str] = Field(examples=[["gpu"]])
 
 
-class WheelHistoryEvent(BaseModel):
+class WheelHistoryEvent(Open):
     """A change of a wheel, its source and its actor. More fields may be added at any time."""
-
-    model_config = ConfigDict(extra="allow")
 
     event_id: str
     occurred_at: float = Field(description="Unix seconds.", examples=[1767225600.0])
@@ -66,10 +62,8 @@ class WheelHistoryEvent(BaseModel):
     )
 
 
-class WheelUploadRequest(BaseModel):
+class WheelUploadRequest(Strict):
     """A wheel as a file whose name says package and version; both must be those of its METADATA."""
-
-    model_config = ConfigDict(extra="forbid")
 
     wheel: str = Field(
         description="The wheel, at most PYOCO_WHEEL_MAX_BYTES; its version newer than every registered one.",
@@ -88,11 +82,7 @@ class WheelDeleted(BaseModel):
     deleted: Literal[True]
 
 
-class HistoryQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class HistoryQuery(Strict):
     limit: int = Field(default=100, ge=1, le=500)
     wheel_name: str | None = Field(default=None, max_length=256, pattern=r"^.+\.whl$", examples=[EXAMPLE])
     action: Literal["upload", "delete"] | None = None
@@ -113,32 +103,23 @@ _BYTES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def body_limits(config: NatsBackendConfig) -> Mapping[tuple[str, str], int]:
-    """The limit of the routes with larger bodies, by method and path."""
-    return {("POST", "/wheels"): config.wheel_max_bytes + MAX_FRAME_BYTES}
-
-
 @router.get("", responses=answers(list[WheelArtifact], 503))
 @requires_scope(Scope.WHEELS_READ)
-async def list_wheels(wheels: WheelsDep) -> list[WheelArtifact]:
+async def list_wheels(stores: StoresDep) -> list[WheelArtifact]:
     """Every registered wheel, by name. They are shared by all tenants."""
-    return [_wheel_out(wheel) for wheel in await wheels.all()]
+    return [_wheel_out(wheel) for wheel in await stores.wheels.all()]
 
 
 @router.get("/history", responses=answers(list[WheelHistoryEvent], 422, 503), dependencies=[given_once(InvalidRequest)])
 @requires_scope(Scope.WHEELS_READ)
-async def list_wheel_history(wheels: WheelsDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
+async def list_wheel_history(stores: StoresDep, query: Annotated[HistoryQuery, Query()]) -> list[WheelHistoryEvent]:
     """The changes of wheels of the last PYOCO_WHEEL_HISTORY_TTL_SEC, the newest first."""
-    found = await wheels.history(query.limit, wheel_name=query.wheel_name, action=query.action)
+    found = await stores.wheel_history.recent(query.limit, wheel_name=query.wheel_name, action=query.action)
     return [WheelHistoryEvent.model_validate(to_plain(event)) for event in found]
 
 
 @router.post(
-    "",
-    responses=answers(WheelArtifact, 409, 413, 422, 503),
-    openapi_extra={
-        "requestBody": {"required": True, "content": {FORM: {"schema": WheelUploadRequest.model_json_schema()}}}
-    },
+    "", responses=answers(WheelArtifact, 409, 413, 422, 503), openapi_extra=request_body(WheelUploadRequest, FORM)
 )
 @requires_scope(Scope.WHEELS_WRITE)
 async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -> Response:
@@ -153,7 +134,9 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
         name, size = parse_wheel_name(file.filename or ""), file.size or 0
         if size > config.wheel_max_bytes:
             raise RequestTooLarge(f"the wheel has more than {config.wheel_max_bytes} bytes (PYOCO_WHEEL_MAX_BYTES)")
-        _check_replace(text_of(form, "replace", "true"))
+        # Accepted without effect: a file of the same name has the same version, which is rejected.
+        if text_of(form, "replace", "true").lower() not in ("true", "1", "", "false", "0"):
+            raise InvalidRequest("replace must be true or false")
         tags = parse_tags(text_of(form, "tags"))
         spooled: Any = file.file
         sha256 = (await asyncio.to_thread(hashlib.file_digest, spooled, "sha256")).digest()
@@ -163,7 +146,7 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
         async with IdempotentRequest(request, digest) as once:
             if turn := once.attempt:
                 wheel = await wheels.upload(upload, _trail(request), turn.context)
-                once.response = JSONResponse(_wheel_out(wheel).model_dump())
+                once.response = json_response(_wheel_out(wheel).model_dump())
         return once.answer
 
 
@@ -172,8 +155,7 @@ async def upload_wheel(request: Request, wheels: WheelsDep, config: ConfigDep) -
 async def download_wheel(wheel_name: NamePath, wheels: WheelsDep) -> Response:
     """The bytes of a wheel. A connection that ends before Content-Length bytes is a failure."""
     wheel = await wheels.get(wheel_name)
-    pieces = wheels.read(wheel)
-    return await Download.begun(pieces, _headers(wheel))
+    return await Download.begun(wheels.stores.wheels.read(wheel), _headers(wheel))
 
 
 @router.delete("/{wheel_name}", responses=answers(WheelDeleted, 404, 409, 422, 503))
@@ -183,14 +165,8 @@ async def delete_wheel(wheel_name: NamePath, request: Request, wheels: WheelsDep
     async with IdempotentRequest(request, of_json()) as once:
         if turn := once.attempt:
             await wheels.delete(wheel_name, _trail(request), turn)
-            once.response = JSONResponse({"name": wheel_name, "deleted": True})
+            once.response = json_response({"name": wheel_name, "deleted": True})
     return once.answer
-
-
-def _check_replace(given: str) -> None:
-    """Accepted without effect: a file of the same name has the same version, which is rejected."""
-    if given.lower() not in ("true", "1", "", "false", "0"):
-        raise InvalidRequest("replace must be true or false")
 
 
 def _trail(request: Request) -> Trail:
@@ -209,20 +185,17 @@ def _trail(request: Request) -> Trail:
 
 
 def _headers(wheel: Wheel) -> dict[str, str]:
+    # Another client of the broker may choose any name.
+    name = "".join(sign if sign.isascii() and sign.isprintable() and sign not in '"\\' else "_" for sign in wheel.name)
     headers = {
         "Content-Length": str(wheel.size_bytes),
-        # A name that another client of the broker chose may hold anything; ours are plain.
-        "Content-Disposition": f'attachment; filename="{_plain(wheel.name)}"',
+        "Content-Disposition": f'attachment; filename="{name}"',
         "X-Content-Type-Options": "nosniff",
     }
     if wheel.sha256_hex is not None:
         digest = base64.b64encode(bytes.fromhex(wheel.sha256_hex)).decode()
         headers |= {"ETag": f'"{wheel.sha256_hex}"', "Repr-Digest": f"sha-256=:{digest}:"}
     return headers
-
-
-def _plain(name: str) -> str:
-    return "".join(sign if sign.isascii() and sign.isprintable() and sign not in '"\\' else "_" for sign in name)
 
 
 def _wheel_out(wheel: Wheel) -> WheelArtifact:

@@ -6,31 +6,30 @@ from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.fleet.records import WorkerState, to_plain
 from pyoco_server.domain.fleet.worker_status import WorkerQuery, WorkerStatus, filter_workers
-from pyoco_server.domain.ids import RunId, WorkerId, parse_worker_id
+from pyoco_server.domain.ids import RunId, parse_worker_id
 from pyoco_server.errors import InvalidRequest, InvalidWorkersRequest, WorkerNotFound
 from pyoco_server.http_api.dependencies import CallerDep, FleetDep, ListsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.openapi.bodies import request_body
+from pyoco_server.http_api.protocol.fields import Open, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import read
-from pyoco_server.http_api.responses.problems import answers, json_request
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.problems import answers
 
 router = APIRouter(prefix="/workers", tags=["workers"])
 
 StateWord = Literal["RUNNING", "IDLE", "STOPPED_GRACEFUL", "DISCONNECTED"]
 
 
-class Worker(BaseModel):
+class Worker(Open):
     """A worker: its last record and the resulting state. More fields may be added at any time."""
-
-    model_config = ConfigDict(extra="allow")
 
     worker_id: str = Field(examples=["gpu-1"])
     instance_id: str = Field(description="One life of the worker: new with each start.")
@@ -39,7 +38,7 @@ class Worker(BaseModel):
     last_seen_at: float = Field(description="Unix seconds, by the worker's clock.", examples=[1767225600.0])
     last_heartbeat_at: float
     heartbeat_at: float
-    silent_sec: float = Field(description="How long this gateway has not heard of it, by its own clock.")
+    silent_sec: float = Field(description="The time since its last heartbeat, by this gateway's clock.")
     tags: list[str] = Field(examples=[["default", "gpu"]])
     slots: int
     slots_busy: int
@@ -54,11 +53,7 @@ class Worker(BaseModel):
     flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
 
 
-class WorkersQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class WorkersQuery(Strict):
     scope: Literal["active", "all"] = Field(default="active", description="`active`: RUNNING and IDLE.")
     state: StateWord | None = Field(default=None, description="Only these; overrides `scope`.")
     include_hidden: bool = False
@@ -72,10 +67,10 @@ class WorkersQuery(BaseModel):
         )
 
 
-class WorkerPatchRequest(BaseModel):
+class WorkerPatchRequest(Strict):
     """The change of a worker."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"hidden": True}})
+    model_config = ConfigDict(json_schema_extra={"example": {"hidden": True}})
 
     hidden: StrictBool = Field(description="Hide it from the lists; it continues to work.")
 
@@ -102,21 +97,24 @@ async def list_workers(
     found = filter_workers(await fleet.all_workers(), query.asked())
     shown = found[: query.limit]
     visible = None if caller.tenant_filter is None else lists.runs_of(caller.tenant_filter, among=_runs(shown))
-    body = orjson.dumps([_worker_out(seen, visible) for seen in shown])
-    return Response(body, media_type="application/json", headers={"X-Total-Count": str(len(found))})
+    return json_response([_worker_out(seen, visible) for seen in shown], headers={"X-Total-Count": str(len(found))})
 
 
 @router.patch(
     "/{worker_id}",
     responses=answers(WorkerPatched, 404, 409, 413, 422, 503),
-    openapi_extra=json_request(WorkerPatchRequest, required=True),
+    openapi_extra=request_body(WorkerPatchRequest),
 )
 @requires_scope(Scope.WORKERS_WRITE)
 async def patch_worker(
     worker_id: Annotated[str, Path(description="The worker's name.")], request: Request, fleet: FleetDep
 ) -> Response:
     """Hide a worker from the lists, or show it again."""
-    parsed, body = _worker_id(worker_id), await request.body()
+    try:
+        parsed = parse_worker_id(worker_id)
+    except InvalidRequest as malformed:
+        raise WorkerNotFound(worker_id=worker_id[:128]) from malformed
+    body = await request.body()
     try:
         hidden = read(WorkerPatchRequest, body).hidden
     except InvalidRequest as rejected:
@@ -125,15 +123,8 @@ async def patch_worker(
     async with IdempotentRequest(request, of_json(body)) as once:
         if once.attempt:
             updated_at = await fleet.set_hidden(parsed, hidden)
-            once.response = JSONResponse({"worker_id": parsed, "hidden": hidden, "updated_at": updated_at})
+            once.response = json_response({"worker_id": parsed, "hidden": hidden, "updated_at": updated_at})
     return once.answer
-
-
-def _worker_id(text: str) -> WorkerId:
-    try:
-        return parse_worker_id(text)
-    except InvalidRequest as malformed:
-        raise WorkerNotFound(worker_id=text[:128]) from malformed
 
 
 def _runs(fleet: Sequence[WorkerStatus]) -> list[RunId]:

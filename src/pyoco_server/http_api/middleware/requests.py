@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
 from prometheus_client import Histogram
@@ -45,29 +46,18 @@ def request_durations() -> Histogram:
     return Histogram("pyoco_http_request_duration_seconds", about, labels, buckets=BOUNDS, registry=None)
 
 
+@dataclass(frozen=True, slots=True)
 class RequestMiddleware:
     """Wraps the app once. `body_limits` has the routes, by method and path, with a limit of their own."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        new_id: Callable[[], str],
-        now: Callable[[], float],
-        durations: Histogram,
-        max_body_bytes: int,
-        body_limits: Mapping[tuple[str, str], int],
-        patience_sec: float = BODY_PATIENCE_SEC,
-        slow_after_sec: float = SLOW_AFTER_SEC,
-    ) -> None:
-        self._app = app
-        self._new_id = new_id
-        self._now = now
-        self._durations = durations
-        self._max_body_bytes = max_body_bytes
-        self._body_limits = body_limits
-        self._patience_sec = patience_sec
-        self._slow_after_sec = slow_after_sec
+    app: ASGIApp
+    new_id: Callable[[], str]
+    now: Callable[[], float]
+    durations: Histogram
+    max_body_bytes: int
+    body_limits: Mapping[tuple[str, str], int]
+    patience_sec: float = BODY_PATIENCE_SEC
+    slow_after_sec: float = SLOW_AFTER_SEC
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -75,17 +65,17 @@ class RequestMiddleware:
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began, is_answered = self._now(), False
+        began, is_answered = self.now(), False
         headers = self._identify(scope)
 
         async def send_first(message: Message) -> None:
             nonlocal is_answered
             if not is_answered and message["type"] == "http.response.start":
                 is_answered = True
-                self._observe(scope, message["status"], self._now() - began)
+                self._observe(scope, message["status"], self.now() - began)
                 given = message.get("headers", ())
                 policy = () if any(name == _CSP[0] for name, _ in given) else (_CSP,)
                 stale = ((b"pyoco-list-stale", b"true"),) if list_is_stale.get() else ()
@@ -96,7 +86,7 @@ class RequestMiddleware:
             if scope["method"] not in _SAFE_METHODS and _is_cross_site(scope["headers"]):
                 await response_for(Request(scope), CrossSiteRefused())(scope, receive, send_first)
             else:
-                await self._app(scope, self._bounded(scope, receive), send_first)
+                await self.app(scope, self._bounded(scope, receive), send_first)
         except asyncio.CancelledError:
             # Only the server cancels a request: it stops, and the request has outlasted the time for that.
             if is_answered:
@@ -104,7 +94,7 @@ class RequestMiddleware:
             await response_for(Request(scope), GatewayUnreachable(STOPPING))(scope, receive, send_first)
         finally:
             if not is_answered:  # an exception: the framework answers it outside of all middleware
-                self._observe(scope, 500, self._now() - began)
+                self._observe(scope, 500, self.now() - began)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._identify(scope)
@@ -120,7 +110,7 @@ class RequestMiddleware:
                 message["headers"] = [*message.get("headers", ()), *headers]
             await send(message)
 
-        await self._app(scope, receive, send_with_ids)
+        await self.app(scope, receive, send_with_ids)
 
     def _identify(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """Headers `X-Request-Id` and `X-Correlation-Id`: the caller's, if they are well-formed, or a new one.
@@ -128,7 +118,7 @@ class RequestMiddleware:
         The first names one request; the second ties several together, in events and log lines.
         """
         given = {name: value for name, value in scope["headers"] if name in _IDS and _REQUEST_ID.fullmatch(value)}
-        request_id = given.get(b"x-request-id") or self._new_id().encode()
+        request_id = given.get(b"x-request-id") or self.new_id().encode()
         correlation_id = given.get(b"x-correlation-id", request_id)
         scope["request_id"], scope["correlation_id"] = request_id.decode(), correlation_id.decode()
         return [(b"x-request-id", request_id), (b"x-correlation-id", correlation_id)]
@@ -137,14 +127,14 @@ class RequestMiddleware:
         # The router leaves the matched route in the scope.
         route = getattr(scope.get("route"), "path", NO_ROUTE)
         method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
-        self._durations.labels(route, method, f"{status // 100}xx").observe(seconds)
+        self.durations.labels(route, method, f"{status // 100}xx").observe(seconds)
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """`receive` that rejects a body that is too large as soon as that is known, or that stops or trickles."""
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         # By its length first: Python refuses to convert thousands of digits.
         digits = declared.lstrip(b"0")
-        limit = self._body_limits.get((scope["method"], scope["path"]), self._max_body_bytes)
+        limit = self.body_limits.get((scope["method"], scope["path"]), self.max_body_bytes)
         is_too_large = declared.isdigit() and (len(digits) > MAX_DIGITS or int(digits or b"0") > limit)
         received, is_complete, waited_sec = 0, False, 0.0
 
@@ -154,16 +144,16 @@ class RequestMiddleware:
                 raise _too_large(limit)
             if is_complete:
                 return await receive()  # only the disconnect is left, however late
-            began = self._now()
+            began = self.now()
             try:
-                async with asyncio.timeout(self._patience_sec):
+                async with asyncio.timeout(self.patience_sec):
                     message = await receive()
             except TimeoutError as error:
-                raise InvalidRequest(f"no more of the body arrived for {self._patience_sec:g} s") from error
+                raise InvalidRequest(f"no more of the body arrived for {self.patience_sec:g} s") from error
             received += len(message.get("body", b""))
             is_complete = not message.get("more_body", False)
-            waited_sec += self._now() - began  # our own work between two chunks does not count
-            if not is_complete and waited_sec > self._slow_after_sec and received < waited_sec * SLOWEST_BYTES_PER_SEC:
+            waited_sec += self.now() - began  # our own work between two chunks does not count
+            if not is_complete and waited_sec > self.slow_after_sec and received < waited_sec * SLOWEST_BYTES_PER_SEC:
                 raise InvalidRequest(f"the body arrives too slowly: {received} bytes in {waited_sec:.0f} s")
             if received > limit:
                 raise _too_large(limit)

@@ -1,10 +1,11 @@
-"""Request fields shared by several APIs."""
+"""Request fields and base models shared by several APIs."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.ids import MAX_LABEL_CHARS
@@ -23,3 +24,21 @@ TimeoutSec = Annotated[
         examples=[3600],
     ),
 ]
+
+
+class Strict(BaseModel):
+    """A query or a body. Unknown names are rejected: a misspelled filter would give a wrong list."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Open(BaseModel):
+    """A response. More fields may be added at any time."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class OpenCamel(Open):
+    """The same with names in camel case."""
+
+    model_config = ConfigDict(alias_generator=to_camel)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, UploadNotKept
 
 FORM = "multipart/form-data"
@@ -16,6 +17,12 @@ FORM = "multipart/form-data"
 MAX_FRAME_BYTES = 64 * 1024
 
 Parts = dict[str, str | UploadFile]
+
+
+def form_limits(config: NatsBackendConfig) -> Mapping[tuple[str, str], int]:
+    """The largest bodies of the routes with forms, by method and path."""
+    largest_workflow = min(config.workflow_yaml_max_bytes + MAX_FRAME_BYTES, config.http_max_body_bytes)
+    return {("POST", "/wheels"): config.wheel_max_bytes + MAX_FRAME_BYTES, ("POST", "/runs/yaml"): largest_workflow}
 
 
 @asynccontextmanager

@@ -19,11 +19,11 @@ from pyoco_server.domain.idempotency.keys import (
     parse_key,
     record_key,
 )
-from pyoco_server.domain.idempotency.record import Answer
+from pyoco_server.domain.idempotency.record import Answer, Record
 from pyoco_server.errors import IdempotencyKeyRequired, InvalidRequest, Kind, NodeNotFound, PyocoError
 from pyoco_server.http_api.protocol.request_parsing import caller_of, context_of, services_of
 from pyoco_server.http_api.responses.problems import response_for
-from pyoco_server.services.idempotency import Asked, IdempotentAttempt, Unfinished, begin, find_earlier
+from pyoco_server.services.idempotency import Asked, IdempotentAttempt, begin, find_earlier
 
 Digest = Callable[[], Awaitable[str]]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -101,7 +101,8 @@ class IdempotentRequest:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> bool:
         if self.attempt is None or self._key is None:
             return False
-        if isinstance(error, PyocoError) and _is_answer(error):
+        # A rejection because of the present state is an answer, and stored; a missing resource is none.
+        if isinstance(error, NodeNotFound) or (isinstance(error, PyocoError) and error.kind is Kind.CONFLICT):
             self.response = response_for(self._request, error)
         elif error is not None:
             await self.attempt.abandon()
@@ -112,13 +113,13 @@ class IdempotentRequest:
         return error is not None
 
 
-async def earlier_answer(request: Request, digest: Digest) -> Response | Unfinished | None:
-    """The stored answer to this request, or its unfinished attempt; None for a new one. See `find_earlier`."""
+async def earlier_answer(request: Request, digest: Digest) -> Response | Record | None:
+    """The stored answer to this request, or the record of its unfinished attempt; None for a new request."""
     key = _key_of(request)
     if key is None:
         raise IdempotencyKeyRequired
     found = await find_earlier(services_of(request).stores, _record_key(request, key), await digest())
-    return _replayed(found, None) if isinstance(found, Answer) else found
+    return found if found is None or found.answer is None else _replayed(found.answer, None)
 
 
 def of_json(body: bytes = b"") -> Digest:
@@ -136,7 +137,6 @@ def of_value(value: Any) -> Digest:
 
 
 def of_form(parts: Iterable[FormPart]) -> Digest:
-    """The digest of a form."""
     return partial(asyncio.to_thread, form_digest, parts)
 
 
@@ -186,11 +186,6 @@ def _concrete_path(request: Request) -> str:
     path: str = request.scope["path"]
     query: bytes = request.scope["query_string"]
     return f"{path}?{query.decode('latin-1')}" if query else path
-
-
-def _is_answer(rejection: PyocoError) -> bool:
-    """A rejection because of the present state is an answer, and stored; a missing resource is none."""
-    return rejection.kind is Kind.CONFLICT or isinstance(rejection, NodeNotFound)
 
 
 def _stored(response: Response) -> Answer:

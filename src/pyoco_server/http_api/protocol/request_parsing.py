@@ -39,7 +39,6 @@ def services_of(request: HTTPConnection) -> Services:
 
 
 def caller_of(request: HTTPConnection) -> Caller:
-    """The authenticated caller of a request."""
     caller: Caller = request.scope.get("caller", ANYONE)
     return caller
 

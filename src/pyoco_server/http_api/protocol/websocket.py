@@ -50,7 +50,6 @@ _CODES = {
 
 
 def code_of(error: PyocoError) -> Code:
-    """The close code of an error, by its kind."""
     return Code.UNAUTHENTICATED if isinstance(error, InvalidApiKey) else _CODES.get(error.kind, Code.INTERNAL)
 
 

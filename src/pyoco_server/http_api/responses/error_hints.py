@@ -14,14 +14,8 @@ GUARD_HINTS: Mapping[str, tuple[str, str]] = {
         "A finished execution does not change; create a new one if it is still needed.",
         "終了した execution は変更できません。必要であれば新しく作成してください。",
     ),
-    "NOT_FINISHED": (
-        "Wait until it ends, or cancel it first.",
-        "終了を待つか、先に取り消してください。",
-    ),
-    "NOT_STARTED": (
-        f"Start it first: POST {_EXECUTION}/start",
-        f"先に start してください: POST {_EXECUTION}/start",
-    ),
+    "NOT_FINISHED": ("Wait until it ends, or cancel it first.", "終了を待つか、先に取り消してください。"),
+    "NOT_STARTED": (f"Start it first: POST {_EXECUTION}/start", f"先に start してください: POST {_EXECUTION}/start"),
     "CANCEL_REQUESTED": (
         "Stop. If you hold a node, send success or fail once: it is rejected, but confirms that you stopped.",
         "作業を中止してください。担当中の node には success か fail を一度送ってください"
@@ -35,10 +29,7 @@ GUARD_HINTS: Mapping[str, tuple[str, str]] = {
         f"Nothing to do: it completes with its last node. To end it earlier, POST {_EXECUTION}/cancel or …/fail",
         f"対応は不要です。最後の node で完了します。途中で終える場合: POST {_EXECUTION}/cancel または …/fail",
     ),
-    "UNKNOWN_NODE": (
-        f"List its nodes: GET {_EXECUTION}",
-        f"node の一覧を確認してください: GET {_EXECUTION}",
-    ),
+    "UNKNOWN_NODE": (f"List its nodes: GET {_EXECUTION}", f"node の一覧を確認してください: GET {_EXECUTION}"),
     "NODE_NOT_READY": (
         "Wait until the nodes before it have succeeded, or get a ready one by POST /executions:claim.",
         "先行する node の成功を待つか、POST /executions:claim で実行可能な node を取得してください。",
@@ -47,10 +38,7 @@ GUARD_HINTS: Mapping[str, tuple[str, str]] = {
         f"Start it first: POST /executions:claim, or POST {_EXECUTION}/nodes/{{nodeId}}/start",
         f"先に取得してください: POST /executions:claim または POST {_EXECUTION}/nodes/{{nodeId}}/start",
     ),
-    "NODE_NOT_WAITING": (
-        "List the waiting nodes: GET /waits",
-        "応答待ちの node を確認してください: GET /waits",
-    ),
+    "NODE_NOT_WAITING": ("List the waiting nodes: GET /waits", "応答待ちの node を確認してください: GET /waits"),
     "NODE_FINISHED": (
         f"Nothing to do: GET {_EXECUTION} shows how it ended.",
         f"対応は不要です。結果は GET {_EXECUTION} で確認できます。",

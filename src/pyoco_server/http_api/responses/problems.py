@@ -31,6 +31,7 @@ from pyoco_server.errors import (
 )
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.error_hints import hint_of, message_of
+from pyoco_server.http_api.responses.negotiation import preferred_language
 
 logger = logging.getLogger(__name__)
 
@@ -126,13 +127,7 @@ class Dialect:
 
 def _run_body(error: PyocoError, language: str, _status: int, _path: str) -> dict[str, Any]:
     message, hint = error.texts(language)
-    return {
-        "detail": error.detail,
-        "err_id": error.err_id,
-        "msg_id": error.msg_id,
-        "message": message,
-        "hint": hint,
-    }
+    return {"detail": error.detail, "err_id": error.err_id, "msg_id": error.msg_id, "message": message, "hint": hint}
 
 
 def _execution_body(error: PyocoError, language: str, _status: int, _path: str) -> dict[str, Any]:
@@ -168,11 +163,6 @@ def dialect_of(path: str) -> Dialect:
     if path.startswith(("/executions", "/graphs", "/waits")):
         return EXECUTIONS
     return JOBS if path.split("/", 2)[1:2] in (["jobs"], ["tags"]) else RUNS
-
-
-def json_request(schema: type[BaseModel], *, required: bool) -> dict[str, Any]:
-    """The JSON body that a route parses by itself, for the OpenAPI document."""
-    return {"requestBody": {"required": required, "content": {JSON: {"schema": schema.model_json_schema()}}}}
 
 
 def install(app: FastAPI) -> None:
@@ -215,17 +205,6 @@ def status_of(error: PyocoError, path: str) -> int:
     return STATUS[error.kind]
 
 
-def preferred_language(request: Request) -> str:
-    """`ja` when Accept-Language prefers Japanese to English, else `en`."""
-    quality = {"ja": 0.0, "en": 0.0}
-    for part in request.headers.get("accept-language", "").lower().split(","):
-        language, _, given = "".join(part.split()).partition(";q=")
-        name = language.partition("-")[0]
-        if name in quality:
-            quality[name] = max(quality[name], _number(given))
-    return "ja" if quality["ja"] > quality["en"] else "en"
-
-
 def describe(errors: Sequence[Any]) -> str:
     """The first validation errors in one line: where, and what is wrong."""
     found = []
@@ -235,28 +214,21 @@ def describe(errors: Sequence[Any]) -> str:
     return "; ".join(found)
 
 
-def _number(quality: str) -> float:
-    try:
-        return float(quality or 1.0)
-    except ValueError:
-        return 0.0
-
-
 async def _pyoco_error(request: Request, error: Any) -> Response:
     return response_for(request, error)
 
 
 async def _validation_error(request: Request, error: Any) -> Response:
-    return response_for(request, _validation_type(request)(describe(error.errors())))
-
-
-def _validation_type(request: Request) -> type[PyocoError]:
     """The contract has an error id of its own for invalid input of some paths."""
-    if request.url.path.startswith("/workers"):
-        return InvalidWorkersRequest
-    if request.method == "GET" and request.url.path.endswith("/logs"):
-        return InvalidLogQuery
-    return InvalidListQuery if request.method == "GET" and request.url.path in LISTS else InvalidRequest
+    path = request.url.path
+    kind: type[PyocoError] = InvalidRequest
+    if path.startswith("/workers"):
+        kind = InvalidWorkersRequest
+    elif request.method == "GET" and path.endswith("/logs"):
+        kind = InvalidLogQuery
+    elif request.method == "GET" and path in LISTS:
+        kind = InvalidListQuery
+    return response_for(request, kind(describe(error.errors())))
 
 
 async def _http_error(request: Request, error: Any) -> Response:

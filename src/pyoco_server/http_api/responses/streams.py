@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from typing import Annotated, Any
 
+from fastapi import Header
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from pyoco_server.errors import PyocoError
 from pyoco_server.services.loops import first_result
 
+LastEventId = Annotated[str | None, Header(description="Resume behind this event; browsers send it by themselves.")]
 # How long a browser waits before it reconnects: enough for the restart of a gateway.
 RETRY = b"retry: 2000\n\n"
 # A reader that takes nothing for this long is treated as disconnected.
@@ -27,6 +30,12 @@ SSE_HEADERS = {
 }
 # Valid in JSON, but many readers treat them as line breaks, which would split an event.
 _LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+
+
+def described(description: str, example: str) -> dict[str, Any]:
+    """A response of server-sent events, for the OpenAPI document."""
+    content = {EventStream.media_type: {"schema": {"type": "string"}, "example": example}}
+    return {"description": description, "content": content}
 
 
 def event(name: str, data: bytes, event_id: int | str | None = None) -> bytes:
@@ -50,11 +59,7 @@ class Download(Response):
     _is_ended_early = False
 
     def __init__(
-        self,
-        first: bytes,
-        rest: AsyncGenerator[bytes, None],
-        headers: Mapping[str, str],
-        status_code: int = 200,
+        self, first: bytes, rest: AsyncGenerator[bytes, None], headers: Mapping[str, str], status_code: int = 200
     ) -> None:
         super().__init__(headers=headers, status_code=status_code)
         if "Content-Length" not in headers:

@@ -87,17 +87,13 @@ class ClaimService:
                 return  # a node for this caller would be blocked until its lease ends
             node = self.queue.reserve(claim.wanted)
 
-    async def take(self, claim: Claim, proposed: ClaimableNode, attempt: IdempotentAttempt) -> Claimed:
-        """Take the proposed node, or another one; `NothingToClaim` when others have taken all of them."""
-        return await take(self.executions, self.queue, claim, proposed, attempt)
-
 
 async def take(
     executions: ExecutionService, claims: ClaimQueue, claim: Claim, proposed: ClaimableNode, attempt: IdempotentAttempt
 ) -> Claimed:
     """Take the proposed node, or the one that an earlier attempt chose, or else the next one.
 
-    The caller reserves and releases `proposed`.
+    The caller reserves and releases `proposed`. `NothingToClaim` when others have taken all nodes.
     """
     chosen = named(attempt.resource_id, claim)
     if chosen is None or name_of(chosen) == name_of(proposed):

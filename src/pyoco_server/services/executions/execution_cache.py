@@ -185,7 +185,8 @@ class ExecutionCache:
         if not before.exists or run_status(before) != run_status(entry.execution):
             await self._write(entry)
             return
-        is_progress = _is_progress(result)
+        # No claim and no list depends on progress.
+        is_progress = not result.looked and all(isinstance(event, NodeProgressReported) for event in result.events)
         entry.has_only_progress = entry.has_only_progress and is_progress
         delay_sec = PROGRESS_BATCH_SEC if is_progress else 0.0
         self._defer(entry, max(self._now() + delay_sec, entry.paused_until))
@@ -248,8 +249,3 @@ class ExecutionCache:
 
     def _now(self) -> float:
         return self._stores.clock.monotonic()
-
-
-def _is_progress(result: CommandResult) -> bool:
-    """Whether the result contains nothing that a claim or a list depends on."""
-    return not result.looked and all(isinstance(event, NodeProgressReported) for event in result.events)

@@ -62,8 +62,6 @@ class ExecutionService(SubmitService):
     config: NatsBackendConfig
     find_flow: FindFlow
 
-    # --- runs ---------------------------------------------------------------------------------------------------------
-
     async def cancel(self, run_id: RunId, reason: str | None, context: CommandContext) -> CommandResult:
         """Request a cancel. The result shows the request; the end may already be stored when it arrives."""
         return await cancel(self.stores, run_id, reason, context)
@@ -91,8 +89,6 @@ class ExecutionService(SubmitService):
         if loaded is None or tenant_filter not in (None, loaded.execution.request.tenant_id):
             raise RunNotFound(run_id=run_id)
         return loaded.plain
-
-    # --- executions ---------------------------------------------------------------------------------------------------
 
     async def create(self, asked: NewExecution, run_id: RunId, context: CommandContext) -> CommandResult:
         """Create an execution under this id; once this returns, killing any process cannot lose it."""

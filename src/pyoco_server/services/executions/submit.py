@@ -82,9 +82,7 @@ class SubmitService:
         created = result.accepted()
         # The two writes are independent. A worker that receives the job before the snapshot exists reads the events.
         outcomes = await asyncio.gather(
-            stores.snapshots.advance(created, create=True),
-            self._queue(result, create, context),
-            return_exceptions=True,
+            stores.snapshots.advance(created, create=True), self._queue(result, create, context), return_exceptions=True
         )
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures and (context.commit_id is not None or await _undo(stores, run_id)):

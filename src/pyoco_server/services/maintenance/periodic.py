@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 
@@ -35,10 +34,3 @@ def maintenance_jobs(
         Periodic("retention", retention.RUNS_EVERY_SEC, partial(retention.remove_old_runs, stores, index, config)),
         Periodic("workers", retention.WORKERS_EVERY_SEC, partial(retention.forget_workers, stores)),
     )
-
-
-async def run_maintenance(jobs: Sequence[Periodic]) -> None:
-    """Run all jobs until cancelled."""
-    async with asyncio.TaskGroup() as group:
-        for job in jobs:
-            group.create_task(job.run())

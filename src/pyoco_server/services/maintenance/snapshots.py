@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import aclosing
 from zlib import crc32
 
 from pyoco_server.domain.execution.evolve import fold_commits
@@ -14,7 +15,6 @@ from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.submit import may_queue_again, queue_again
-from pyoco_server.services.loops import closing_iterator
 from pyoco_server.stores.feed import Feed
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class SnapshotRepairer:
             self._unchecked.clear()
             self._index.set_mark(CHECKED, 0)
         self._index.set_mark(CHECKED_STREAM, stream)
-        async with closing_iterator(self._feed.commits(after=self._last_seen)) as batches:
+        async with aclosing(self._feed.commits(after=self._last_seen)) as batches:
             async for batch in batches:
                 now = self._stores.clock.monotonic()
                 for seen in batch:

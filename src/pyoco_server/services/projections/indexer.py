@@ -16,7 +16,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
@@ -24,7 +25,7 @@ from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
 from pyoco_server.domain.queries.rows import Change, Removed, change_of
 from pyoco_server.errors import BrokerUnavailable, InternalError
 from pyoco_server.ports import Clock, RunIndex
-from pyoco_server.services.loops import closing_iterator, wait_event
+from pyoco_server.services.loops import wait_event
 from pyoco_server.stores import Feed
 
 VERIFY_EVERY_SEC = 5.0
@@ -37,14 +38,6 @@ SMALL_BATCH = 100
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failing:
-    """Since when the indexer fails, and why. Until it has caught up again, lists may lack new changes."""
-
-    since: float
-    error: str
 
 
 class Indexer:
@@ -76,7 +69,8 @@ class Indexer:
         self._awaited = asyncio.Event()
         self._caught_up = asyncio.Event()
         self._hurried = asyncio.Event()
-        self.failing: Failing | None = None
+        self.failing_since: float | None = None
+        """Until the indexer has caught up again, lists may lack new changes."""
         self.failures = 0
         """The number of restarts after a failure, for the metrics."""
 
@@ -89,11 +83,7 @@ class Indexer:
         """Whether the index has everything that was stored when the indexer last started; False while it fails."""
         return self._caught_up.is_set()
 
-    async def caught_up(self) -> None:
-        """Wait until `is_caught_up`."""
-        await self._caught_up.wait()
-
-    async def wait_caught_up(self, timeout_sec: float) -> bool:
+    async def wait_caught_up(self, timeout_sec: float | None = None) -> bool:
         """Wait until `is_caught_up`; False on a timeout."""
         return await wait_event(self._caught_up, timeout_sec)
 
@@ -169,7 +159,7 @@ class Indexer:
             applying.cancel()
 
     async def _apply_batches(self, writer: Executor, known: IndexPosition) -> None:
-        async with closing_iterator(self._feed.snapshots(after=known.sequence)) as batches:
+        async with aclosing(self._feed.snapshots(after=known.sequence)) as batches:
             async for batch in batches:
                 if not batch:
                     self._nothing_before = self._target
@@ -214,9 +204,9 @@ class Indexer:
             self._catch_up()
 
     def _catch_up(self) -> None:
-        if self.failing is not None:
-            logger.info("index caught up again", extra={"seconds": self._clock.now() - self.failing.since})
-        self.failing = None
+        if self.failing_since is not None:
+            logger.info("index caught up again", extra={"seconds": self._clock.now() - self.failing_since})
+        self.failing_since = None
         self._pause_sec = self._first_pause_sec
         self._caught_up.set()
 
@@ -227,8 +217,8 @@ class Indexer:
         cause: BaseException = failure
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
-        since = self.failing.since if self.failing else self._clock.now()
-        self.failing = Failing(since=since, error=f"{type(cause).__name__}: {cause}")
+        if self.failing_since is None:
+            self.failing_since = self._clock.now()
         facts = {"failures": self.failures, "pause_sec": self._pause_sec}
         if isinstance(cause, BrokerUnavailable):
             logger.warning("indexer failed, retrying", extra=facts | {"reason": cause.detail})

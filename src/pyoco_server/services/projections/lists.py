@@ -68,7 +68,6 @@ class ListService:
     heavy: asyncio.Semaphore
 
     async def summaries(self, query: RunQuery) -> Sequence[bytes]:
-        """The matching runs, as JSON."""
         await self.fresh()
         return [run.summary for run in self.index.rows(query)]
 
@@ -94,7 +93,6 @@ class ListService:
         return ItemPage(items=items, next_cursor=next_cursor)
 
     async def jobs(self, query: JobQuery) -> JobPage:
-        """The matching jobs, newest first."""
         await self.fresh()
         return self.index.jobs(query)
 
@@ -160,7 +158,7 @@ class ListService:
         if not self.stores.broker.connected:
             raise BrokerUnavailable
         if not await self.indexer.wait_caught_up(FIRST_FILL_WAIT_SEC):
-            raise IndexUnavailable(NOT_FILLED if self.indexer.failing is None else FAILING)
+            raise IndexUnavailable(NOT_FILLED if self.indexer.failing_since is None else FAILING)
         await self.cache.flush()
         if not await self.indexer.reached(self.stores.snapshots.last_revision, OWN_WRITE_WAIT_SEC):
             self.stores.counters.stale_lists += 1

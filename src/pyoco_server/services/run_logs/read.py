@@ -7,7 +7,7 @@ size of a page is bounded too: a filter that takes few lines of many gets them i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -16,7 +16,7 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import ALL_LINES, LineFilter
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.services.executions.service import ExecutionService
-from pyoco_server.services.run_logs.search import chunk_at, text_between
+from pyoco_server.services.run_logs.search import chunk_at
 from pyoco_server.services.streaming.chunks import NumberedLine
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.stores import LogStore, StoredChunk
@@ -36,12 +36,10 @@ class LogEnd:
 
     @property
     def place(self) -> LogPosition:
-        """The position behind the last line."""
         return LogPosition(self.last.chunk.next_line, self.last.sequence) if self.last else START
 
     @property
     def size_bytes(self) -> int:
-        """The size of the log as plain text."""
         return self.last.chunk.next_byte if self.last else 0
 
 
@@ -81,12 +79,6 @@ class RunLogService:
     def _logs(self) -> LogStore:
         return self.executions.stores.run_logs
 
-    async def read(self, run_id: RunId, query: LogQuery, *, tenant_filter: str | None) -> LogPage:
-        """The lines of the run; `RunNotFound` for another tenant's run."""
-        end = await self.end(run_id, tenant_filter=tenant_filter)
-        page, _ = await self.page(run_id, query, end, tenant_filter=tenant_filter)
-        return page
-
     async def end(self, run_id: RunId, *, tenant_filter: str | None) -> LogEnd:
         """Where the log ends now; `RunNotFound` for another tenant's run."""
         # Before the lines are read: a log whose run is over is complete.
@@ -106,10 +98,6 @@ class RunLogService:
             return page, end
         later = await self._wait_for_lines(run_id, query, page.following, tenant_filter)
         return await _page_before(self._logs, run_id, query, later), later
-
-    def text(self, run_id: RunId, start: int, stop: int, *, last: StoredChunk) -> AsyncGenerator[bytes, None]:
-        """The bytes of the log as text from `start` to `stop`."""
-        return text_between(self._logs, run_id, start, stop, last=last)
 
     async def _wait_for_lines(
         self, run_id: RunId, query: LogQuery, behind: LogPosition, tenant_filter: str | None

@@ -64,7 +64,6 @@ class Part(EncodingCache):
         self._after = after
 
     def behind(self, number: int) -> LogPosition:
-        """The position behind one of the lines."""
         return self.following if number + 1 >= self.following.line else LogPosition(number + 1, self._after)
 
 

@@ -57,22 +57,14 @@ COMMIT_BATCH = 100
 class View(EncodingCache):
     """A run at one moment."""
 
-    __slots__ = ("plain", "seen_at")
+    __slots__ = ("plain", "seen_at", "updated_at", "version")
 
     def __init__(self, plain: Mapping[str, Any], seen_at: float) -> None:
         super().__init__()
         self.plain = plain
         self.seen_at = seen_at
-
-    @property
-    def version(self) -> int:
-        version: int = self.plain["version"]
-        return version
-
-    @property
-    def updated_at(self) -> float:
-        updated_at: float = self.plain["updated_at"]
-        return updated_at
+        self.version: int = plain["version"]
+        self.updated_at: float = plain["updated_at"]
 
     @property
     def is_terminal(self) -> bool:
@@ -118,7 +110,7 @@ class RunTopic:
         self._heartbeat_sec = config.http_watch_heartbeat_sec
         self._log = FollowedLog(run_id, stores.run_logs, cache)
         self._log_followers = 0
-        self._hears_log = False
+        self._listens_to_log = False
         self._stop_listening: list[Callable[[], None]] = []
         self._owner: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
@@ -132,8 +124,6 @@ class RunTopic:
         self._quiet_until = 0.0
         # Apart, so that the followers of changes sleep while a log grows.
         self._news, self._log_news = News(), News()
-
-    # --- followers ----------------------------------------------------------------------------------------------------
 
     @property
     def is_over(self) -> bool:
@@ -183,12 +173,12 @@ class RunTopic:
                 await wait_event(news, None if ends_at is None else ends_at - _now())
 
     async def open_log(self, place: LogPosition = START, tail: int | None = None) -> LogPosition:
-        """Where `follow_log` begins: at a position, or `tail` lines before the end. From now on chunks are heard."""
+        """Where `follow_log` begins: at a position, or `tail` lines before the end. Subscribes to new chunks."""
         async with _open_timeout():
             async with self._lock:
-                if not self._hears_log and not self.is_over:
+                if not self._listens_to_log and not self.is_over:
                     self._stop_listening.append(await self._stores.run_logs.listen(self.run_id, self._notify_log))
-                    self._hears_log = True
+                    self._listens_to_log = True
             return await first_position(self._stores.run_logs, self.run_id, place, tail)
 
     async def follow_log(self, place: LogPosition, only: LineFilter = ALL_LINES) -> AsyncGenerator[LogUpdate, None]:
@@ -275,8 +265,6 @@ class RunTopic:
             elif not batches and (self._beats > beats or self.is_ended):  # the filter has dropped all lines for long
                 break
         return place, False
-
-    # --- the owner task -----------------------------------------------------------------------------------------------
 
     async def enter(self, tenant_filter: str | None, reads: asyncio.Semaphore) -> None:
         """Bring the topic up to date: the client may have seen more of the run at another gateway."""

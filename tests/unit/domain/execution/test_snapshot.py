@@ -309,3 +309,11 @@ def test_what_a_snapshot_shows_of_tasks_agrees_with_the_nodes(execution: Executi
         assert snapshot["tasks"][node_id] == snapshot["task_records"][node_id]["state"]
         assert (snapshot["tasks"][node_id] == "RUNNING") == node.status.is_held
         assert (snapshot["tasks"][node_id] == "PENDING") == (node.status in (NodeStatus.IDLE, NodeStatus.READY))
+
+
+def test_a_snapshot_without_its_status_is_unreadable_by_id_as_it_is_in_lists() -> None:
+    stored = _stored(after(*WORKED))
+    del stored["status"]
+
+    with pytest.raises(KeyError):
+        from_snapshot(stored)

@@ -7,20 +7,22 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId, WorkerId, parse_run_id
 from pyoco_server.domain.queries.steps import WaitingNode, WaitQuery
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
-from pyoco_server.http_api.api.executions.openapi import describe
-from pyoco_server.http_api.api.executions.routes import json_response, shown
+from pyoco_server.http_api.api.executions.routes import shown
 from pyoco_server.http_api.dependencies import CallerDep, ListsDep, RawRoute, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.openapi.bodies import command_request
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, earlier_answer, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read_optional, services_of
-from pyoco_server.services.claims.claim_node import Claim, NothingToClaim, name_of, named
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.services.claims.claim_node import Claim, NothingToClaim, name_of, named, take
 from pyoco_server.services.claims.claim_queue import ClaimFilter
 
 router = APIRouter(tags=["executions"])
@@ -59,7 +61,7 @@ async def claim_node(request: Request) -> Response:
             with suppress(NothingToClaim):
                 async with IdempotentRequest(request, digest, required=True, new_id=partial(name_of, node)) as once:
                     if turn := once.attempt:
-                        claimed = await claims.take(claim, node, turn)
+                        claimed = await take(claims.executions, claims.queue, claim, node, turn)
                         once.response = json_response(translate.claimed_out(claimed, claim.lease_sec, turn.context))
                 return once.answer
     return Response(status_code=204)
@@ -75,18 +77,11 @@ router.add_api_route(
     description=claim_node.__doc__ or "",
     route_class_override=RawRoute,
     responses=_CLAIMED,
-    openapi_extra=describe(schemas.ClaimBody),
+    openapi_extra=command_request(schemas.ClaimBody),
 )
 
 
-# --- what waits for a person ------------------------------------------------------------------------------------------
-
-
-class WaitsQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class WaitsQuery(Strict):
     graph_id: str | None = Field(default=None, alias="graphId", min_length=1, max_length=256)
     execution_id: str | None = Field(default=None, alias="executionId", max_length=64)
     limit: int = Field(default=50, ge=1, le=200)

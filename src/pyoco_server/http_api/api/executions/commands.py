@@ -36,7 +36,7 @@ class Spec:
 
     path: str
     command: type[Command]
-    body: type[schemas._Body]
+    body: type[schemas.CommandBody]
     about: str
     scope: Scope = Scope.NODES_WORK
 
@@ -44,11 +44,7 @@ class Spec:
     def name(self) -> str:
         return self.command.__name__
 
-    @property
-    def is_node_command(self) -> bool:
-        return self.path.startswith(_NODE)
-
-    def build(self, body: schemas._Body, node_id: str | None, at: float) -> Command:
+    def build(self, body: schemas.CommandBody, node_id: str | None, at: float) -> Command:
         fields = {name: getattr(body, name) for name in self.body.model_fields}
         for name, max_bytes in _LIMITS.items():
             bounded_json(fields.get(name), max_bytes, name)

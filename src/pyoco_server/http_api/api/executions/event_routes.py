@@ -7,17 +7,17 @@ from contextlib import aclosing
 from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
-from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, json_response, shown
+from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, shown
 from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, StoresDep, TopicsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.responses import streams
+from pyoco_server.http_api.responses import json_response, streams
 from pyoco_server.services.context import Stores
 from pyoco_server.services.projections.event_history import START, EventEntry, EventPosition, events_after
 from pyoco_server.services.streaming.topics import RunTopics
@@ -34,13 +34,11 @@ data: {"eventId":"0198….0","type":"EXECUTION_CREATED","occurredAt":"2026-01-01
 : alive
 """
 ANSWERS = shown(schemas.EventList, 404, 422, 503)
-ANSWERS[200] |= {
-    "description": (
-        "JSON, or with `Accept: text/event-stream` each event as it is stored, with its type as the event's name and "
-        "an `id` to resume from; comments are heartbeats, and the stream ends when the execution has."
-    ),
-    "content": {streams.EventStream.media_type: {"schema": {"type": "string"}, "example": EXAMPLE}},
-}
+ANSWERS[200] |= streams.described(
+    "JSON, or with `Accept: text/event-stream` each event as it is stored, with its type as the event's name and an "
+    "`id` to resume from; comments are heartbeats, and the stream ends when the execution has.",
+    EXAMPLE,
+)
 ANSWERS[204] = {"description": "The execution has ended and the caller has seen its end: do not connect again."}
 
 
@@ -59,9 +57,7 @@ async def list_events(
         str | None, Query(max_length=64, description="The `nextCursor` of the page before, or the id of an event.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Of a page; a stream has no limit.")] = 200,
-    last_event_id: Annotated[
-        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
-    ] = None,
+    last_event_id: streams.LastEventId = None,
 ) -> Response:
     """The events of an execution, in order."""
     run_id = parse_run_id(execution_id)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId, parse_run_id
@@ -16,9 +16,10 @@ from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.commands import SPECS, Spec
-from pyoco_server.http_api.api.executions.openapi import describe
 from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, ListsDep, RawRoute, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.openapi.bodies import command_request
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import (
     bounded_json,
@@ -28,6 +29,7 @@ from pyoco_server.http_api.protocol.request_parsing import (
     read_with_params,
     services_of,
 )
+from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import EXECUTIONS
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions.command_handler import CommandResult
@@ -46,10 +48,6 @@ _ACCEPTED: dict[int | str, dict[str, Any]] = {
 shown = EXECUTIONS.answers
 
 
-def json_response(body: bytes, status: int = 200) -> Response:
-    return Response(body, status_code=status, media_type="application/json")
-
-
 def _command(request: Request, body: bytes, **options: Any) -> IdempotentRequest:
     return IdempotentRequest(request, of_json(body), required=True, replay_status=200, **options)
 
@@ -57,9 +55,6 @@ def _command(request: Request, body: bytes, **options: Any) -> IdempotentRequest
 def _accepted(handled: CommandResult, name: str, context: CommandContext) -> Response:
     translate.raise_rejection(handled, name)
     return json_response(translate.accepted_out(handled, name, context), 202)
-
-
-# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 @requires_scope(Scope.RUNS_WRITE)
@@ -137,7 +132,7 @@ def _add(path: str, endpoint: Endpoint, name: str, body: type[BaseModel], about:
         description=about,
         route_class_override=RawRoute,
         responses=_ACCEPTED,
-        openapi_extra=describe(body, *re.findall(r"{(\w+)}", path)),
+        openapi_extra=command_request(body, *re.findall(r"{(\w+)}", path)),
     )
 
 
@@ -148,14 +143,7 @@ for _spec in SPECS:
     _add(_spec.path, _endpoint(_spec), _spec.name, _spec.body, _spec.about)
 
 
-# --- queries ----------------------------------------------------------------------------------------------------------
-
-
-class ExecutionsQuery(BaseModel):
-    """Filters. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class ExecutionsQuery(Strict):
     status: schemas.ExecutionStatus | None = None
     graph_id: str | None = Field(default=None, alias="graphId", min_length=1, max_length=256)
     archived: bool = Field(default=False, description="Those that were archived instead of the others.")

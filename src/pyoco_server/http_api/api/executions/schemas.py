@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
+
+from pyoco_server.http_api.protocol.fields import OpenCamel, Strict
 
 ExecutionStatus = Literal["ACTIVE", "COMPLETED", "FAILED", "CANCELED"]
 NodeState = Literal["IDLE", "READY", "RUNNING", "WAITING", "SUCCEEDED", "FAILED", "CANCELED"]
@@ -34,18 +36,13 @@ LeaseSec = Annotated[
 Key = Annotated[str, Field(min_length=1, max_length=256, examples=["approval-123"])]
 
 
-class _Body(BaseModel):
-    # A misspelled field would be ignored silently.
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, frozen=True, strict=True, allow_inf_nan=False)
+class CommandBody(Strict):
+    """The body of a command."""
+
+    model_config = ConfigDict(alias_generator=to_camel, strict=True, allow_inf_nan=False)
 
 
-class _Shape(BaseModel):
-    """A response. More fields may be added at any time."""
-
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
-
-
-class CreateBody(_Body):
+class CreateBody(CommandBody):
     """What to execute: a stored graph, a flow that workers announce, or any other name for an open graph."""
 
     graph_id: GraphId
@@ -58,30 +55,30 @@ class CreateBody(_Body):
     )
 
 
-class EmptyBody(_Body):
+class EmptyBody(CommandBody):
     """No fields."""
 
 
-class CancelBody(_Body):
+class CancelBody(CommandBody):
     """The reason of a cancel."""
 
     reason: str | None = Field(default=None, max_length=1000, examples=["not needed any more"])
 
 
-class FailureBody(_Body):
+class FailureBody(CommandBody):
     """An error."""
 
     code: str = Field(min_length=1, max_length=128, examples=["ERR_TIMEOUT"])
     message: str = Field(max_length=10_000, examples=["timeout"])
 
 
-class FailBody(_Body):
+class FailBody(CommandBody):
     """Why the execution fails."""
 
     error: FailureBody
 
 
-class StartNodeBody(_Body):
+class StartNodeBody(CommandBody):
     """The holder of the node. A higher attempt takes it over from a holder without a valid lease."""
 
     attempt: Attempt = None
@@ -89,7 +86,7 @@ class StartNodeBody(_Body):
     lease_sec: LeaseSec = None
 
 
-class ProgressBody(_Body):
+class ProgressBody(CommandBody):
     """The progress of the node in percent."""
 
     progress: float | None = Field(default=None, ge=0, le=100, examples=[42])
@@ -98,7 +95,7 @@ class ProgressBody(_Body):
     lease_sec: LeaseSec = None
 
 
-class WaitBody(_Body):
+class WaitBody(CommandBody):
     """What the node waits for. A caller with the key resumes it."""
 
     wait_key: Key
@@ -111,7 +108,7 @@ class WaitBody(_Body):
     attempt: Attempt = None
 
 
-class ResumeBody(_Body):
+class ResumeBody(CommandBody):
     """The key, and the answer to the prompt, which becomes the output of a wait node."""
 
     resume_key: Key
@@ -119,7 +116,7 @@ class ResumeBody(_Body):
     attempt: Attempt = None
 
 
-class SucceedBody(_Body):
+class SucceedBody(CommandBody):
     """The output of the node."""
 
     output: Any = Field(default=None, description="At most 64 KiB.", examples=[{"rows": 3}])
@@ -132,7 +129,7 @@ class FailNodeBody(FailBody):
     attempt: Attempt = None
 
 
-class ClaimBody(_Body):
+class ClaimBody(CommandBody):
     """The graphs to claim a node of, and its holder."""
 
     graph_ids: list[GraphId] = Field(min_length=1, max_length=MAX_CLAIMED_GRAPHS, examples=[["release"]])
@@ -143,7 +140,7 @@ class ClaimBody(_Body):
     lease_sec: float = Field(default=DEFAULT_LEASE_SEC, ge=1, le=MAX_LEASE_SEC, examples=[60])
 
 
-class Accepted(_Shape):
+class Accepted(OpenCamel):
     """The command was accepted; its effects are in the events."""
 
     execution_id: str
@@ -154,7 +151,7 @@ class Accepted(_Shape):
     version: int = Field(description="The execution as it was then: `GET /executions/{executionId}?at=<version>`.")
 
 
-class NodeOut(_Shape):
+class NodeOut(OpenCamel):
     """A node in its present state."""
 
     node_id: str
@@ -176,7 +173,7 @@ class NodeOut(_Shape):
     error: dict[str, Any] | None = None
 
 
-class CancelOut(_Shape):
+class CancelOut(OpenCamel):
     """The request of a cancel, and when and how the execution stopped."""
 
     requested_by: str | None
@@ -185,14 +182,14 @@ class CancelOut(_Shape):
     how: str | None
 
 
-class GraphOut(_Shape):
+class GraphOut(OpenCamel):
     """The graph that the execution was created with."""
 
     nodes: list[dict[str, Any]]
     edges: list[tuple[str, str]]
 
 
-class ExecutionOut(_Shape):
+class ExecutionOut(OpenCamel):
     """An execution in its present state."""
 
     execution_id: str
@@ -221,7 +218,7 @@ class ExecutionOut(_Shape):
     )
 
 
-class ExecutionListed(_Shape):
+class ExecutionListed(OpenCamel):
     """An execution in a list."""
 
     execution_id: str
@@ -237,14 +234,14 @@ class ExecutionListed(_Shape):
     error: str | None
 
 
-class ExecutionList(_Shape):
+class ExecutionList(OpenCamel):
     """A page; continue with `nextCursor` and the same filters until it is null."""
 
     items: list[ExecutionListed]
     next_cursor: str | None
 
 
-class EventOut(_Shape):
+class EventOut(OpenCamel):
     """An event, its time and the command that caused it."""
 
     event_id: str
@@ -259,7 +256,7 @@ class EventOut(_Shape):
     idempotency_key: str | None
 
 
-class EventList(_Shape):
+class EventList(OpenCamel):
     """A page of events in order; `nextCursor` continues after them, and is null on the last page."""
 
     execution_id: str
@@ -280,7 +277,7 @@ class Claimed(Accepted):
     outputs: dict[str, Any] = Field(description="The outputs of the nodes before it.")
 
 
-class WaitOut(_Shape):
+class WaitOut(OpenCamel):
     """A node that waits to be resumed."""
 
     execution_id: str
@@ -294,7 +291,7 @@ class WaitOut(_Shape):
     worker_id: str | None
 
 
-class WaitList(_Shape):
+class WaitList(OpenCamel):
     """A page, the longest waiting first."""
 
     items: list[WaitOut]

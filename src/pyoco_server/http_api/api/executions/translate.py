@@ -113,7 +113,6 @@ def execution_out(execution: Execution, *, graph: bool = False) -> bytes:
 
 
 def listed_out(summary: bytes) -> dict[str, Any]:
-    """A run's summary as a listed execution."""
     run = orjson.loads(summary)
     return {
         "executionId": run["run_id"],

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Query, Request, Response
 
 from pyoco_server.domain.auth.scopes import Scope
@@ -21,9 +19,11 @@ from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import conditional
-from pyoco_server.http_api.responses.log_text import MEDIA_TYPE, text_headers, wants_text
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.negotiation import MEDIA_TYPE, text_headers, wants_text
 from pyoco_server.http_api.responses.streams import Download
 from pyoco_server.services.run_logs.read import LogEnd, LogPage, LogQuery, RunLogService
+from pyoco_server.services.run_logs.search import text_between
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -60,7 +60,6 @@ class _Asked:
         )
 
     def has(self, tag: str) -> bool:
-        """Whether the caller has this version."""
         return conditional.is_known(self.if_none_match, tag)
 
 
@@ -122,7 +121,7 @@ async def _whole(logs: RunLogService, run_id: RunId, end: LogEnd, asked: _Asked)
         headers["Content-Range"] = part.content_range(size)
     if asked.is_head or end.last is None:
         return Response(headers=headers)
-    pieces = logs.text(run_id, *span, last=end.last)
+    pieces = text_between(logs.executions.stores.run_logs, run_id, *span, last=end.last)
     return await Download.begun(pieces, headers, 200 if part is None else 206)
 
 
@@ -130,17 +129,13 @@ def _lines(page: LogPage, run_id: RunId, tag: str, asked: _Asked) -> Response:
     headers = _cached(tag)
     if asked.as_text:
         headers |= text_headers(run_id, page.following, complete=page.complete) | {"Content-Type": MEDIA_TYPE}
-        return _bounded(text_of([line for _, _, line in page.lines]), headers, asked)
-    told = {
+        return Response(text_of([line for _, _, line in page.lines]), headers=headers)
+    body = {
         "entries": [entry_out(line) for line in page.lines],
         "nextToken": tokens.encode(page.following, run_id),
         "complete": page.complete,
     }
-    return _bounded(orjson.dumps(told), headers | {"Content-Type": "application/json"}, asked)
-
-
-def _bounded(body: bytes, headers: Mapping[str, str], asked: _Asked) -> Response:
-    return Response(b"" if asked.is_head else body, headers={**headers, "Content-Length": str(len(body))})
+    return json_response(body, headers=headers)
 
 
 def _not_modified(tag: str) -> Response:

@@ -4,29 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, RunId
 from pyoco_server.domain.run_logs import tokens
 from pyoco_server.domain.run_logs.lines import Level, LineFilter, Stream
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.errors import InvalidLogQuery
+from pyoco_server.http_api.protocol.fields import Open, Strict
 from pyoco_server.http_api.protocol.times import rfc3339
-from pyoco_server.http_api.responses.log_text import COMPLETE, DESCRIBED_CONTENT, DESCRIBED_HEADERS, NEXT_TOKEN
+from pyoco_server.http_api.responses.negotiation import COMPLETE, DESCRIBED_CONTENT, DESCRIBED_HEADERS, NEXT_TOKEN
 from pyoco_server.http_api.responses.problems import job_failures
 from pyoco_server.services.run_logs.read import LogQuery
 from pyoco_server.services.streaming.chunks import NumberedLine
 
 
-class PlaceQuery(BaseModel):
-    """A position in a log. Unknown names are rejected: a misspelled filter would give a wrong log."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class PlaceQuery(Strict):
+    """A position in a log."""
 
     since_token: str | None = Field(
-        default=None,
-        alias="sinceToken",
-        description="A `nextToken` of this log. Absent: from the start.",
+        default=None, alias="sinceToken", description="A `nextToken` of this log. Absent: from the start."
     )
     tail: int | None = Field(default=None, ge=1, le=10_000, description="Begin with this many last lines instead.")
 
@@ -64,20 +61,13 @@ class LogsQuery(LinesQuery):
     )
 
     def asked(self, run_id: RunId) -> LogQuery:
-        """The query of the core."""
         return LogQuery(
-            place=self.place(run_id),
-            limit=self.limit,
-            tail=self.tail,
-            only=self.only,
-            wait_sec=self.wait_sec,
+            place=self.place(run_id), limit=self.limit, tail=self.tail, only=self.only, wait_sec=self.wait_sec
         )
 
 
-class JobLogEntry(BaseModel):
+class JobLogEntry(Open):
     """One line of a log."""
-
-    model_config = ConfigDict(extra="allow")
 
     timestamp: str = Field(
         description="RFC 3339, UTC, by the clock of the worker.", examples=["2026-02-18T12:00:01.250Z"]
@@ -93,14 +83,12 @@ class JobLogEntry(BaseModel):
     attempt: int = Field(ge=1)
 
 
-class JobLogs(BaseModel):
+class JobLogs(Open):
     """Lines in order. `nextToken` continues behind them; `complete`: the job has ended and these are its last lines.
 
     With `task` or `level` a page may have fewer lines than the limit, even none, before the end: continue with
     `nextToken`.
     """
-
-    model_config = ConfigDict(extra="allow")
 
     entries: list[JobLogEntry]
     next_token: str = Field(alias="nextToken", examples=["3kRb0-Y1WzEsMF0"])
@@ -108,7 +96,6 @@ class JobLogs(BaseModel):
 
 
 def entry_out(numbered: NumberedLine) -> dict[str, Any]:
-    """A line as JSON."""
     line = numbered.line
     return {
         "timestamp": rfc3339(line.at),
@@ -135,11 +122,7 @@ HEADERS: list[dict[str, Any]] = [
     {"name": name, "in": "header", "required": False, **_text(description, example)}
     for name, description, example in (
         ("If-None-Match", "ETags of the caller's copies, or `*`: 304 when one of them matches.", '"gT3qf0Zb1kXw9s2L"'),
-        (
-            "Range",
-            "With text/plain and without a query: a range; several get the whole log.",
-            "bytes=-500",
-        ),
+        ("Range", "With text/plain and without a query: a range; several get the whole log.", "bytes=-500"),
         ("If-Range", "The ETag of the log whose range is wanted; any other gets the whole log.", '"gT3qf0Zb1kXw9s2L"'),
     )
 ]

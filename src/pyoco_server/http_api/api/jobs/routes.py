@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.snapshot import to_snapshot
-from pyoco_server.domain.ids import MAX_LABEL_CHARS, RunId, parse_run_id
+from pyoco_server.domain.ids import MAX_LABEL_CHARS, RunId, parse_label, parse_run_id
 from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery, decode_token
 from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS
 from pyoco_server.errors import InvalidListQuery, RunNotFound
@@ -28,10 +26,12 @@ from pyoco_server.http_api.dependencies import (
     refuse_query,
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol.fields import Label
+from pyoco_server.http_api.openapi.bodies import request_body
+from pyoco_server.http_api.protocol.fields import Label, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
-from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
-from pyoco_server.http_api.responses.problems import job_failures, json_request
+from pyoco_server.http_api.protocol.request_parsing import caller_of, read, services_of
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.problems import job_failures
 
 router = APIRouter(tags=["jobs"])
 
@@ -48,23 +48,11 @@ _CREATED: dict[int | str, dict[str, Any]] = {
 }
 
 
-def json_response(plain: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(plain), status_code=status, headers=headers, media_type="application/json")
-
-
-class _Query(BaseModel):
-    # A misspelled filter would give a wrong list.
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class JobsQuery(_Query):
-    """Filters, all of which apply. Unknown names are rejected."""
+class JobsQuery(Strict):
+    """Filters, all of which apply."""
 
     tag: list[Label] | None = Field(
-        default=None,
-        max_length=8,
-        description="Repeated: a job has all of them.",
-        examples=["urgent"],
+        default=None, max_length=8, description="Repeated: a job has all of them.", examples=["urgent"]
     )
     status: schemas.JobStatus | None = Field(default=None, examples=["running"])
     limit: int = Field(default=50, ge=1, le=200)
@@ -86,9 +74,7 @@ class JobsQuery(_Query):
         return query if self.next_token is None else replace(query, before=decode_token(self.next_token, query))
 
 
-class TagsQuery(_Query):
-    """Filters of tags. Unknown names are rejected."""
-
+class TagsQuery(Strict):
     prefix: str = Field(default="", max_length=MAX_LABEL_CHARS, description="Their prefix.", examples=["ur"])
     limit: int = Field(default=100, ge=1, le=1000)
     next_token: str | None = Field(
@@ -107,7 +93,7 @@ class TagsQuery(_Query):
 @requires_scope(Scope.RUNS_WRITE)
 async def submit_job(request: Request) -> Response:
     """Store and queue a job. 201 means: no kill of any process can lose it now."""
-    refuse_query(request)
+    await refuse_query(request)
     executions, body = services_of(request).executions, await request.body()
     asked, labels = translate.submit_request(body, executions.config, caller_of(request))
 
@@ -126,7 +112,7 @@ router.add_api_route(
     status_code=201,
     route_class_override=RawRoute,
     responses=_CREATED,
-    openapi_extra=json_request(schemas.JobSubmitRequest, required=True),
+    openapi_extra=request_body(schemas.JobSubmitRequest),
 )
 
 
@@ -147,9 +133,7 @@ async def list_jobs(lists: ListsDep, caller: CallerDep, asked: Annotated[JobsQue
 
 
 @router.get(
-    "/jobs/{id}",
-    responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)},
-    dependencies=[NO_QUERY],
+    "/jobs/{id}", responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)}, dependencies=[NO_QUERY]
 )
 @requires_scope(Scope.RUNS_READ)
 async def get_job(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
@@ -179,16 +163,11 @@ async def delete_job(job_id: JobIdPath, request: Request, executions: Executions
     return once.answer
 
 
-# --- tags -------------------------------------------------------------------------------------------------------------
-
-
 TagPath = Annotated[str, Path(description="The tag, percent-encoded; a slash in it may stand as it is.")]
 
 
 @router.get(
-    "/jobs/{id}/tags",
-    responses={200: {"model": list[str]}, **job_failures(404, 422, 503)},
-    dependencies=[NO_QUERY],
+    "/jobs/{id}/tags", responses={200: {"model": list[str]}, **job_failures(404, 422, 503)}, dependencies=[NO_QUERY]
 )
 @requires_scope(Scope.RUNS_READ)
 async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
@@ -200,14 +179,14 @@ async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerD
 @router.post(
     "/jobs/{id}/tags",
     responses={200: {"model": list[str]}, **job_failures(404, 409, 413, 422, 503)},
-    openapi_extra=json_request(schemas.TagRequest, required=True),
+    openapi_extra=request_body(schemas.TagRequest),
     dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_WRITE)
 async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
     """Put a tag on a job, finished or not, and see all that it has then. Asking twice is asking once."""
     parsed, body = parse_run_id(job_id), await request.body()
-    label = translate.tag_request(body)
+    label = parse_label(read(schemas.TagRequest, body).tag)
 
     async with IdempotentRequest(request, of_json(body)) as once:
         if turn := once.attempt:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field
 
 from pyoco_server.domain.execution.state import MAX_LABELS
-from pyoco_server.http_api.protocol.fields import FlowName, Label, Tag, TimeoutSec
+from pyoco_server.http_api.protocol.fields import FlowName, Label, OpenCamel, Strict, Tag, TimeoutSec
 
 JobStatus = Literal["pending", "running", "completed", "failed", "canceled"]
 DateTime = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-02-18T12:00:00.000Z"])]
@@ -16,26 +15,11 @@ DateTime = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examp
 JOB_ID = "123e4567-e89b-12d3-a456-426614174000"
 
 
-class _Body(BaseModel):
-    # A misspelled field would be ignored silently.
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Shape(BaseModel):
-    """A response. More fields may be added at any time."""
-
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
-
-
-class JobSubmitRequest(_Body):
+class JobSubmitRequest(Strict):
     """A job and its tags."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        json_schema_extra={
-            "example": {"parameters": {"input": "data.csv", "mode": "fast"}, "tags": ["urgent", "test"]}
-        },
+        json_schema_extra={"example": {"parameters": {"input": "data.csv", "mode": "fast"}, "tags": ["urgent", "test"]}}
     )
 
     parameters: dict[str, Any] = Field(description="The params of the flow.")
@@ -45,13 +29,13 @@ class JobSubmitRequest(_Body):
     timeout_sec: TimeoutSec = None
 
 
-class TagRequest(_Body):
+class TagRequest(Strict):
     """The tag to add to a job."""
 
     tag: Label = Field(examples=["analysis"])
 
 
-class JobListed(_Shape):
+class JobListed(OpenCamel):
     """A job in a list."""
 
     id: str = Field(examples=[JOB_ID])
@@ -74,21 +58,21 @@ class Job(JobListed):
     parameters: dict[str, Any] = Field(default_factory=dict, examples=[{"input": "data.csv", "mode": "fast"}])
 
 
-class JobList(_Shape):
+class JobList(OpenCamel):
     """A page, the newest job first. The last page, and only that one, has no `nextToken`."""
 
     jobs: list[JobListed]
     next_token: str | None = Field(default=None, description="Send it as `nextToken` with the same filters.")
 
 
-class TagCount(_Shape):
+class TagCount(OpenCamel):
     """A tag and the number of its jobs, without archived ones."""
 
     tag: str = Field(examples=["urgent"])
     count: int = Field(ge=1, examples=[12])
 
 
-class TagList(_Shape):
+class TagList(OpenCamel):
     """A page, in the order of the tags."""
 
     tags: list[TagCount]

@@ -72,7 +72,6 @@ def error_frame(error: PyocoError) -> str:
 
 
 def frame(kind: str, **facts: Any) -> str:
-    """One frame."""
     return orjson.dumps({"type": kind, **facts}).decode()
 
 

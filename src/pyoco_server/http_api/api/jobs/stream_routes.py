@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_run_id
@@ -35,24 +35,12 @@ id: 3.87.end
 event: end
 data: {"status":"completed"}
 """
-# The schema of one event.
-EVENT = {
-    "type": "object",
-    "required": ["event", "id", "data"],
-    "properties": {
-        "event": {"enum": ["logEntry", "end"]},
-        "id": {"type": "string", "description": "A position in the log; `Last-Event-ID` resumes behind it."},
-        "data": {"type": "string", "contentMediaType": "application/json"},
-    },
-}
 ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": (
-            "Events `logEntry`, one per line, with an `id` to resume from; comments are heartbeats. When the job is "
-            "over and all its lines are sent, `end` has its status, and the stream closes."
-        ),
-        "content": {streams.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
-    },
+    200: streams.described(
+        "Events `logEntry`, one per line, with an `id` to resume from; comments are heartbeats. When the job is over "
+        "and all its lines are sent, `end` has its status, and the stream closes.",
+        EXAMPLE,
+    ),
     204: {"description": "The job is over and the caller has its end: a browser does not connect again."},
     **job_failures(404, 422, 503),
 }
@@ -65,9 +53,7 @@ async def follow_job_log(
     topics: TopicsDep,
     caller: CallerDep,
     query: Annotated[LinesQuery, Query()],
-    last_event_id: Annotated[
-        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
-    ] = None,
+    last_event_id: streams.LastEventId = None,
 ) -> Response:
     """Follow the log of a job, from its first line or any other, until the job is over."""
     run_id = parse_run_id(job_id)

@@ -11,7 +11,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.execution.state import Request
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, encode_token
-from pyoco_server.http_api.api.jobs.schemas import JobStatus, JobSubmitRequest, TagRequest
+from pyoco_server.http_api.api.jobs.schemas import JobStatus, JobSubmitRequest
 from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.times import moment, rfc3339
 
@@ -28,7 +28,6 @@ _ENDS: Mapping[str, JobStatus] = {"COMPLETED": "completed", "FAILED": "failed", 
 
 
 def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
-    """The request of a caller and its labels."""
     asked = request_parsing.read_with_params(JobSubmitRequest, body, config)
     request = request_parsing.request_of(
         caller,
@@ -39,11 +38,6 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
         timeout_sec=asked.timeout_sec,
     )
     return request, request_parsing.labels_of(asked.tags)
-
-
-def tag_request(body: bytes) -> str:
-    """The label to add to a job."""
-    return request_parsing.labels_of((request_parsing.read(TagRequest, body).tag,))[0]
 
 
 def status_of(run: Mapping[str, Any]) -> JobStatus:

@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
@@ -25,6 +26,7 @@ from pyoco_server.errors import InvalidRequest, PyocoError
 from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.translate import status_of
 from pyoco_server.http_api.protocol import request_parsing
+from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.websocket import Code, Socket, code_of
 from pyoco_server.http_api.responses.problems import describe
 from pyoco_server.services.container import Services
@@ -43,18 +45,14 @@ UntilRevoked = Callable[[], Awaitable[PyocoError]]
 Verdict = tuple[Code, str]
 
 
-class Ping(BaseModel):
+class Ping(Strict):
     """Asks for a `pong`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["ping"]
 
 
-class Cancel(BaseModel):
+class Cancel(Strict):
     """Cancels the job."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     type: Literal["cancel"]
     reason: str | None = Field(default=None, max_length=1000)
@@ -63,26 +61,25 @@ class Cancel(BaseModel):
 _FRAMES: TypeAdapter[Ping | Cancel] = TypeAdapter(Annotated[Ping | Cancel, Field(discriminator="type")])
 
 
+@dataclass(slots=True)
 class Session:
     """The frames of one socket. It counts as one stream."""
 
-    def __init__(
-        self, socket: Socket, services: Services, run_id: RunId, caller: Caller, context: CommandContext
-    ) -> None:
-        self._socket = socket
-        self._services = services
-        self._run_id = run_id
-        self._caller = caller
-        self._context = context
-        self._mistakes = 0
-        self._frames, self._window_ends = 0, 0.0
+    socket: Socket
+    services: Services
+    run_id: RunId
+    caller: Caller
+    context: CommandContext
+    mistakes: int = 0
+    frames: int = 0
+    window_ends: float = 0.0
 
     async def run(
         self, place: LogPosition, *, tail: int | None, logs: bool, until_revoked: UntilRevoked | None
     ) -> Verdict | None:
         """Stream the job until either side ends it; returns how to close, None when the peer has disconnected."""
-        topics, tenant_filter = self._services.topics, self._caller.tenant_filter
-        async with topics.join(self._run_id, tenant_filter=tenant_filter) as topic:
+        topics, tenant_filter = self.services.topics, self.caller.tenant_filter
+        async with topics.join(self.run_id, tenant_filter=tenant_filter) as topic:
             begin = await topic.open_log(place, tail) if logs else None
             return await first_result(
                 self._until_stalled(),
@@ -90,8 +87,6 @@ class Session:
                 *([_until_revoked(until_revoked)] if until_revoked is not None else []),
                 self._send_all(topic, begin),
             )
-
-    # --- down ---------------------------------------------------------------------------------------------------------
 
     async def _send_all(self, topic: RunTopic, begin: LogPosition | None) -> Verdict:
         try:
@@ -103,11 +98,11 @@ class Session:
         ended = status.result()
         if ended is None or not is_read.result():
             return Code.RESTART, "the gateway stops; connect again"
-        await self._socket.send(stream_encoding.frame("end", status=ended))
+        await self.socket.send(stream_encoding.frame("end", status=ended))
         return Code.NORMAL, ended
 
     async def _until_stalled(self) -> Verdict:
-        await self._socket.stalled.wait()
+        await self.socket.stalled.wait()
         return Code.POLICY, "too slow: no frame was read for long"
 
     async def _send_status(self, topic: RunTopic) -> str | None:
@@ -116,7 +111,7 @@ class Session:
         async with aclosing(topic.follow_run()) as updates:
             async for update in updates:
                 if not update.beat:  # the protocol has heartbeats of its own
-                    await self._socket.send(stream_encoding.status_frame(update.view))
+                    await self.socket.send(stream_encoding.status_frame(update.view))
                 ended = status_of(update.view.plain) if update.view.is_terminal else None
         return ended
 
@@ -127,32 +122,30 @@ class Session:
         async with aclosing(topic.follow_log(begin)) as updates:
             async for update in updates:
                 if update.batches:
-                    await self._socket.send(stream_encoding.log_frame(update.batches, self._run_id))
+                    await self.socket.send(stream_encoding.log_frame(update.batches, self.run_id))
                 if update.ended:
                     return True
         return False
 
-    # --- up -----------------------------------------------------------------------------------------------------------
-
     async def _listen(self) -> Verdict | None:
-        while (text := await self._socket.receive()) is not None:
+        while (text := await self.socket.receive()) is not None:
             if self._is_flooded():
                 return Code.POLICY, "too many messages"
             try:
                 await self._execute(text)
             except PyocoError as error:
-                await self._socket.send(stream_encoding.error_frame(error))
-            if self._mistakes > MOST_MISTAKES:
+                await self.socket.send(stream_encoding.error_frame(error))
+            if self.mistakes > MOST_MISTAKES:
                 return Code.POLICY, "too many invalid messages"
         return None
 
     async def _execute(self, text: str | bytes) -> None:
         match self._frame(text):
             case Ping():
-                await self._socket.send(stream_encoding.frame("pong"))
+                await self.socket.send(stream_encoding.frame("pong"))
             case Cancel(reason=reason):
-                self._caller.require(frozenset({Scope.RUNS_CANCEL}))
-                handled = await self._services.executions.cancel(self._run_id, reason, self._context)
+                self.caller.require(frozenset({Scope.RUNS_CANCEL}))
+                handled = await self.services.executions.cancel(self.run_id, reason, self.context)
                 if handled.refused is None or handled.refused.why is not RejectionReason.FINISHED:
                     handled.accepted()
 
@@ -162,18 +155,18 @@ class Session:
                 raise InvalidRequest("send text: JSON in a text frame")
             return _FRAMES.validate_python(request_parsing.parse_json(text.encode(), MAX_MARKS))
         except ValidationError as error:
-            self._mistakes += 1
+            self.mistakes += 1
             raise InvalidRequest(describe(list(error.errors()))) from error
         except PyocoError:
-            self._mistakes += 1
+            self.mistakes += 1
             raise
 
     def _is_flooded(self) -> bool:
         now = asyncio.get_running_loop().time()
-        if now >= self._window_ends:
-            self._frames, self._window_ends = 0, now + WINDOW_SEC
-        self._frames += 1
-        return self._frames > MOST_FRAMES
+        if now >= self.window_ends:
+            self.frames, self.window_ends = 0, now + WINDOW_SEC
+        self.frames += 1
+        return self.frames > MOST_FRAMES
 
 
 async def _until_revoked(until_revoked: UntilRevoked) -> Verdict:

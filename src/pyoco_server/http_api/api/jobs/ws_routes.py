@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
-import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.routing import WebSocketRoute
@@ -15,17 +13,18 @@ from starlette.types import Scope as Connection
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_run_id
-from pyoco_server.errors import InvalidLogQuery, InvalidRequest, PyocoError
+from pyoco_server.errors import InvalidLogQuery, PyocoError
 from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.log_schemas import PlaceQuery
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.api.jobs.websocket_session import Session
-from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, TicketsDep
+from pyoco_server.http_api.dependencies import NO_QUERY, CallerDep, ExecutionsDep, TicketsDep, check_given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import answered_anew
 from pyoco_server.http_api.protocol.request_parsing import caller_of, context_of, services_of
 from pyoco_server.http_api.protocol.times import rfc3339
 from pyoco_server.http_api.protocol.websocket import Socket
+from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import describe, job_failures
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
@@ -38,12 +37,9 @@ class SocketQuery(PlaceQuery):
 
     @classmethod
     def of(cls, connection: HTTPConnection) -> SocketQuery:
-        given = connection.query_params.multi_items()
-        for name, times in Counter(name for name, _ in given).items():
-            if times > 1:
-                raise InvalidLogQuery(f"{name[:100]}: it is given more than once")
+        check_given_once(connection, InvalidLogQuery)
         try:
-            return cls.model_validate(dict(given))
+            return cls.model_validate(dict(connection.query_params))
         except ValidationError as error:
             raise InvalidLogQuery(describe(list(error.errors()))) from error
 
@@ -84,15 +80,13 @@ class JobTicket(BaseModel):
 ANSWERS: dict[int | str, dict[str, Any]] = {201: {"model": JobTicket}, **job_failures(404, 422, 503)}
 
 
-@router.post("/{id}/ws-ticket", status_code=201, response_class=Response, responses=ANSWERS)
+@router.post("/{id}/ws-ticket", status_code=201, response_class=Response, responses=ANSWERS, dependencies=[NO_QUERY])
 @requires_scope(Scope.RUNS_READ)
 @answered_anew
 async def hand_out_ticket(
-    job_id: JobIdPath, request: Request, executions: ExecutionsDep, tickets: TicketsDep, caller: CallerDep
+    job_id: JobIdPath, executions: ExecutionsDep, tickets: TicketsDep, caller: CallerDep
 ) -> Response:
     """A ticket for the WebSocket of this job: valid once, for 30 seconds, at any gateway, with the caller's scopes."""
-    if request.query_params:
-        raise InvalidRequest(f"{next(iter(request.query_params))[:100]}: there is no such parameter")
     run_id = parse_run_id(job_id)
     await executions.get_snapshot(run_id, tenant_filter=caller.tenant_filter)
     made = await tickets.hand_out(caller, run_id)
@@ -101,5 +95,4 @@ async def hand_out_ticket(
         "expiresAt": rfc3339(made.expires_at),
         "url": f"/jobs/{run_id}/ws?ticket={made.ticket}",
     }
-    headers = {"Cache-Control": "no-store"}
-    return Response(orjson.dumps(body), status_code=201, headers=headers, media_type="application/json")
+    return json_response(body, 201, {"Cache-Control": "no-store"})

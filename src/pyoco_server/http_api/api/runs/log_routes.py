@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.domain.run_logs import tokens
 from pyoco_server.domain.run_logs.lines import Level, Stream, text_of
 from pyoco_server.errors import InvalidLogQuery
 from pyoco_server.http_api.api.runs.routes import RunIdPath
 from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.responses.log_text import (
+from pyoco_server.http_api.protocol.fields import Open
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.negotiation import (
     COMPLETE,
     DESCRIBED_CONTENT,
     DESCRIBED_HEADERS,
@@ -25,15 +26,13 @@ from pyoco_server.http_api.responses.log_text import (
     wants_text,
 )
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.services.run_logs.read import LogPage, LogQuery
+from pyoco_server.services.run_logs.read import LogQuery
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
 
-class LogEntry(BaseModel):
+class LogEntry(Open):
     """One line of a log."""
-
-    model_config = ConfigDict(extra="allow")
 
     n: int = Field(ge=1)
     ts: float = Field(description="Unix seconds, by the clock of the worker.")
@@ -46,10 +45,8 @@ class LogEntry(BaseModel):
     attempt: int = Field(ge=1)
 
 
-class RunLogs(BaseModel):
+class RunLogs(Open):
     """Lines in order. `next_token` continues behind them; `complete`: the run is over and these are its last lines."""
-
-    model_config = ConfigDict(extra="allow")
 
     run_id: str
     items: list[LogEntry]
@@ -91,11 +88,11 @@ async def get_run_logs(
         raise InvalidLogQuery("tail and since_token exclude each other; continue a tail with its next_token")
     place = tokens.START if not since_token else tokens.decode(since_token, parsed)
     query = LogQuery(place=place, limit=limit, tail=tail, wait_sec=wait_sec)
-    page = await logs.read(parsed, query, tenant_filter=caller.tenant_filter)
-    return _as_text(page, parsed) if wants_text(request.headers.get("accept", "")) else _as_json(page, parsed)
-
-
-def _as_json(page: LogPage, run_id: RunId) -> Response:
+    end = await logs.end(parsed, tenant_filter=caller.tenant_filter)
+    page, _ = await logs.page(parsed, query, end, tenant_filter=caller.tenant_filter)
+    if wants_text(request.headers.get("accept", "")):
+        headers = text_headers(parsed, page.following, complete=page.complete)
+        return Response(text_of([line for _, _, line in page.lines]), media_type="text/plain", headers=headers)
     items = [
         {
             "n": number,
@@ -108,11 +105,5 @@ def _as_json(page: LogPage, run_id: RunId) -> Response:
         }
         for number, attempt, line in page.lines
     ]
-    token = tokens.encode(page.following, run_id)
-    body = {"run_id": run_id, "items": items, "next_token": token, "complete": page.complete}
-    return Response(orjson.dumps(body), media_type="application/json")
-
-
-def _as_text(page: LogPage, run_id: RunId) -> Response:
-    headers = text_headers(run_id, page.following, complete=page.complete)
-    return Response(text_of([line for _, _, line in page.lines]), media_type="text/plain", headers=headers)
+    token = tokens.encode(page.following, parsed)
+    return json_response({"run_id": parsed, "items": items, "next_token": token, "complete": page.complete})

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
@@ -32,6 +31,8 @@ from pyoco_server.http_api.dependencies import (
     given_once,
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.openapi.bodies import request_body
+from pyoco_server.http_api.protocol.fields import Open
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import (
     bounded_json,
@@ -43,7 +44,9 @@ from pyoco_server.http_api.protocol.request_parsing import (
     request_of,
     services_of,
 )
-from pyoco_server.http_api.responses.problems import answers, json_request, preferred_language
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.negotiation import preferred_language
+from pyoco_server.http_api.responses.problems import answers
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.projections.explain import RunHolder, RunQueue
 
@@ -57,10 +60,6 @@ Include = Annotated[
 
 def _shown(fleet: FleetView, snapshot: Mapping[str, Any], *, records: bool) -> bytes:
     return translate.run_out(snapshot, fleet.facts_of(snapshot), records=records)
-
-
-def _json(body: bytes) -> Response:
-    return Response(body, media_type="application/json")
 
 
 @requires_scope(Scope.RUNS_WRITE)
@@ -77,7 +76,6 @@ async def submit_run(request: Request) -> Response:
 
 
 def parse_submit(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Run, tuple[str, ...]]:
-    """The request of a caller and its labels."""
     asked = read_with_params(schemas.RunSubmitRequest, body, config)
     run = request_of(
         caller,
@@ -91,7 +89,7 @@ def parse_submit(body: bytes, config: NatsBackendConfig, caller: Caller) -> tupl
 
 
 def accepted(execution: Execution, durability: str) -> Response:
-    return _json(orjson.dumps({"run_id": execution.execution_id, "status": "PENDING", "durability": durability}))
+    return json_response({"run_id": execution.execution_id, "status": "PENDING", "durability": durability})
 
 
 router.add_api_route(
@@ -100,7 +98,7 @@ router.add_api_route(
     methods=["POST"],
     route_class_override=RawRoute,
     responses=answers(schemas.RunAccepted, 409, 413, 422, 503),
-    openapi_extra=json_request(schemas.RunSubmitRequest, required=True),
+    openapi_extra=request_body(schemas.RunSubmitRequest),
 )
 
 
@@ -122,9 +120,9 @@ async def list_runs(
     query = asked.of(caller.tenant_filter)
     if not asked.wants_page:
         items = await (lists.snapshots(query) if asked.include else lists.summaries(query))
-        return _json(translate.list_out(items, fleet.facts_of))
+        return json_response(translate.list_out(items, fleet.facts_of))
     page = await lists.page(query, asked.cursor or "", whole=bool(asked.include))
-    return _json(translate.page_out(page, fleet.facts_of))
+    return json_response(translate.page_out(page, fleet.facts_of))
 
 
 @router.get("/{run_id}", responses=answers(schemas.RunSnapshot, 404, 422, 503))
@@ -134,14 +132,14 @@ async def get_run(
 ) -> Response:
     """One run as it is now."""
     snapshot = await executions.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
-    return _json(_shown(fleet, snapshot, records=bool(include)))
+    return json_response(_shown(fleet, snapshot, records=bool(include)))
 
 
 @router.get("/{run_id}/tasks", responses=answers(schemas.RunTasks, 404, 422, 503))
 @requires_scope(Scope.RUNS_READ)
 async def get_tasks(run_id: RunIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
     """The tasks of a run with their records."""
-    return _json(
+    return json_response(
         translate.tasks_out(await executions.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter))
     )
 
@@ -149,7 +147,7 @@ async def get_tasks(run_id: RunIdPath, executions: ExecutionsDep, caller: Caller
 @router.post(
     "/{run_id}/cancel",
     responses=answers(schemas.RunSnapshot, 404, 409, 413, 422, 503),
-    openapi_extra=json_request(schemas.RunCancelRequest, required=False),
+    openapi_extra=request_body(schemas.RunCancelRequest),
 )
 @requires_scope(Scope.RUNS_CANCEL)
 async def cancel_run(run_id: RunIdPath, request: Request, executions: ExecutionsDep, fleet: FleetDep) -> Response:
@@ -162,11 +160,8 @@ async def cancel_run(run_id: RunIdPath, request: Request, executions: Executions
             handled = await executions.cancel(parsed, reason, turn.context)
             is_finished = handled.refused is not None and handled.refused.why is RejectionReason.FINISHED
             execution = handled.execution if is_finished else handled.accepted()
-            once.response = _json(_shown(fleet, to_snapshot(execution), records=False))
+            once.response = json_response(_shown(fleet, to_snapshot(execution), records=False))
     return once.answer
-
-
-# --- explanations -----------------------------------------------------------------------------------------------------
 
 
 class ReasonOut(BaseModel):
@@ -178,10 +173,8 @@ class ReasonOut(BaseModel):
     facts: dict[str, Any]
 
 
-class ExplanationOut(BaseModel):
+class ExplanationOut(Open):
     """Why; the most telling reason first. More fields, facts and codes may be added at any time."""
-
-    model_config = ConfigDict(extra="allow")
 
     run_id: str
     status: schemas.RunStatus
@@ -202,7 +195,7 @@ async def get_explanation(
     explanation = await explanations.explain(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
     reasons = [_reason_out(reason, preferred_language(request)) for reason in explanation.reasons]
     body = asdict(explanation) | {"summary": reasons[0]["message"], "reasons": reasons}
-    return Response(orjson.dumps(body), media_type="application/json")
+    return json_response(body)
 
 
 def _reason_out(reason: Reason, language: str) -> dict[str, Any]:

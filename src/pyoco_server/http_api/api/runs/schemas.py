@@ -9,17 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.queries.cursors import MAX_CURSOR_CHARS
 from pyoco_server.domain.queries.query import RunQuery
-from pyoco_server.http_api.protocol.fields import FlowName, Label, Tag, TimeoutSec
+from pyoco_server.http_api.protocol.fields import FlowName, Label, Open, Strict, Tag, TimeoutSec
 
 RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
 IncludeWord = Literal["records", "full", "all"]
 
 
-class RunSubmitRequest(BaseModel):
+class RunSubmitRequest(Strict):
     """A run of a flow."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"flow_name": "hello", "params": {}}})
+    model_config = ConfigDict(json_schema_extra={"example": {"flow_name": "hello", "params": {}}})
 
     flow_name: FlowName
     params: dict[str, Any] = Field(default_factory=dict, examples=[{"name": "world"}])
@@ -28,10 +28,8 @@ class RunSubmitRequest(BaseModel):
     timeout_sec: TimeoutSec = None
 
 
-class RunYamlFields(BaseModel):
+class RunYamlFields(Strict):
     """The text parts of the form beside the flow.yaml."""
-
-    model_config = ConfigDict(extra="forbid")
 
     flow_name: FlowName
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
@@ -51,8 +49,6 @@ class RunSubmitYamlRequest(RunYamlFields):
 
 class RunCancelRequest(BaseModel):
     """The reason of a cancel."""
-
-    model_config = ConfigDict(extra="ignore")
 
     reason: str | None = Field(default=None, max_length=1000)
 
@@ -85,10 +81,8 @@ class TimeoutReceipt(BaseModel):
     how: str
 
 
-class RunSummary(BaseModel):
+class RunSummary(Open):
     """A run in a list."""
-
-    model_config = ConfigDict(extra="allow")
 
     run_id: str
     status: RunStatus
@@ -117,10 +111,8 @@ class WheelUsed(BaseModel):
     sha256: str
 
 
-class RunSnapshot(BaseModel):
+class RunSnapshot(Open):
     """A run in its present state. More fields may be added at any time."""
-
-    model_config = ConfigDict(extra="allow")
 
     run_id: str
     flow_name: str
@@ -167,24 +159,6 @@ class RunSnapshot(BaseModel):
 class RunListResponse(BaseModel):
     """A page of a list; continue with `next_cursor` and the same filters until it is null."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "example": {
-                "items": [
-                    {
-                        "run_id": "0198a1b2-c3d4-7e5f-8a9b-0c1d2e3f4a5b",
-                        "flow_name": "hello",
-                        "tag": "default",
-                        "tags": ["default"],
-                        "status": "COMPLETED",
-                        "updated_at": 1767225600.25,
-                    }
-                ],
-                "next_cursor": None,
-            }
-        }
-    )
-
     items: list[RunSummary | RunSnapshot]
     next_cursor: str | None = None
 
@@ -200,10 +174,8 @@ class RunTasks(BaseModel):
     task_records_truncated: bool
 
 
-class ListQuery(BaseModel):
-    """Filters, all of which apply. Unknown names are rejected: a misspelled filter would give a wrong list."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class ListQuery(Strict):
+    """Filters, all of which apply."""
 
     status: RunStatus | None = Field(default=None, examples=["RUNNING"])
     flow: str | None = Field(default=None, min_length=1, max_length=256, examples=["hello"])

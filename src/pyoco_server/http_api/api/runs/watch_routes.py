@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_run_id
@@ -34,36 +34,13 @@ event: snapshot
 data: {"run_id":"0198…","snapshot":{"run_id":"0198…","status":"COMPLETED","tasks":{"a":"SUCCEEDED"}},"ts":1762300016}
 """
 
-# The schema of one event.
-EVENT = {
-    "type": "object",
-    "required": ["event", "data"],
-    "properties": {
-        "event": {"enum": ["snapshot", "heartbeat"]},
-        "id": {"type": "string", "description": "Of snapshots only."},
-        "data": {
-            "type": "string",
-            "contentMediaType": "application/json",
-            "contentSchema": {
-                "type": "object",
-                "required": ["run_id", "snapshot", "ts"],
-                "properties": {
-                    "run_id": {"type": "string"},
-                    "snapshot": {"$ref": "#/components/schemas/RunSnapshot"},
-                    "ts": {"type": "number", "description": "When the run was in this state (unix seconds)."},
-                },
-            },
-        },
-    },
-}
 ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": (
-            "Events `snapshot` (something changed; has an `id` to resume from) and `heartbeat` (nothing did). The data "
-            "of each is `{run_id, snapshot, ts}`. The stream ends right after the snapshot of a finished run."
-        ),
-        "content": {streams.EventStream.media_type: {"schema": EVENT, "example": EXAMPLE}},
-    },
+    200: streams.described(
+        "Events `snapshot` (something changed; has an `id` to resume from) and `heartbeat` (nothing did). The data of "
+        "each is `{run_id, snapshot, ts}`: a RunSnapshot and the unix seconds at which the run was in that state. The "
+        "stream ends right after the snapshot of a finished run.",
+        EXAMPLE,
+    ),
     204: {"description": "The run is finished and the caller has seen it: a browser does not connect again."},
     **failures(404, 422, 503),
 }
@@ -81,9 +58,7 @@ async def watch_run(
     timeout_sec: Annotated[
         int | None, Query(ge=1, le=600, description="End the stream after this; absent: with the run.")
     ] = None,
-    last_event_id: Annotated[
-        str | None, Header(description="Resume behind this event; browsers send it by themselves.")
-    ] = None,
+    last_event_id: streams.LastEventId = None,
 ) -> Response:
     """Follow a run: what it is now, then every change, until it is finished."""
     after = translate.version_of(last_event_id)

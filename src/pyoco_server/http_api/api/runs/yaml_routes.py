@@ -7,7 +7,6 @@ import asyncio
 from fastapi import APIRouter, Request, Response
 
 from pyoco_server.adapters.flow_graph import read_flow_file
-from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.idempotency.keys import FormPart
@@ -17,7 +16,8 @@ from pyoco_server.http_api.api.runs import schemas
 from pyoco_server.http_api.api.runs.routes import accepted
 from pyoco_server.http_api.dependencies import RawRoute
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol.forms import FORM, MAX_FRAME_BYTES, Parts, read_form
+from pyoco_server.http_api.openapi.bodies import request_body
+from pyoco_server.http_api.protocol.forms import FORM, Parts, read_form
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_form
 from pyoco_server.http_api.protocol.request_parsing import (
     bounded_json,
@@ -42,8 +42,6 @@ async def submit_run_yaml(request: Request) -> Response:
     executions = services_of(request).executions
     config = executions.config
     limit = config.workflow_yaml_max_bytes
-    if _declared_bytes(request) > limit + MAX_FRAME_BYTES:
-        raise _too_large(limit)
     try:
         async with read_form(request, FIELDS, max_text_bytes=limit, example=CURL) as form:
             data = await _workflow_bytes(form, limit)
@@ -51,7 +49,8 @@ async def submit_run_yaml(request: Request) -> Response:
     except RequestTooLarge as error:
         raise _too_large(limit) from error  # all other parts are small
     # A hostile file takes tenths of a second, which would block all other requests.
-    workflow = await asyncio.to_thread(_parse_workflow, data, config)
+    flow = await asyncio.to_thread(read_flow_file, data, max_bytes=limit, allowed=patterns_of(config.callable_allow))
+    workflow = Workflow(data.decode(), flow)  # decodable: read_flow_file rejects other bytes
     fields = validate(schemas.RunYamlFields, texts)
     asked = request_of(
         caller_of(request),
@@ -72,12 +71,6 @@ async def submit_run_yaml(request: Request) -> Response:
     return once.answer
 
 
-def _declared_bytes(request: Request) -> int:
-    """The Content-Length; 0 without a valid one."""
-    declared = request.headers.get("content-length", "")
-    return int(declared) if declared.isdecimal() and len(declared) < 20 else 0
-
-
 def _too_large(limit: int) -> WorkflowTooLarge:
     return WorkflowTooLarge(f"flow.yaml has more than {limit} bytes")
 
@@ -93,22 +86,11 @@ async def _workflow_bytes(form: Parts, limit: int) -> bytes:
     return await part.read()
 
 
-def _parse_workflow(data: bytes, config: NatsBackendConfig) -> Workflow:
-    allowed = patterns_of(config.callable_allow)
-    flow = read_flow_file(data, max_bytes=config.workflow_yaml_max_bytes, allowed=allowed)
-    return Workflow(data.decode(), flow)  # decodable: read_flow_file rejects other bytes
-
-
 router.add_api_route(
     "/yaml",
     submit_run_yaml,
     methods=["POST"],
     route_class_override=RawRoute,
     responses=answers(schemas.RunAccepted, 409, 413, 422, 503),
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "content": {FORM: {"schema": schemas.RunSubmitYamlRequest.model_json_schema()}},
-        }
-    },
+    openapi_extra=request_body(schemas.RunSubmitYamlRequest, FORM),
 )

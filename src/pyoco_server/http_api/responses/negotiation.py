@@ -1,8 +1,11 @@
-"""Logs as plain text: content negotiation and headers."""
+"""Content negotiation: logs as plain text or JSON, errors in English or Japanese."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
+
+from starlette.requests import Request
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs import tokens
@@ -23,15 +26,15 @@ DESCRIBED_HEADERS: dict[str, Any] = {
 
 
 def wants_text(accept: str) -> bool:
-    """Whether Accept names text/plain and does not prefer JSON; an endless header counts as none."""
-    if len(accept) > MAX_ACCEPT_CHARS:
-        return False
-    quality = {"text/plain": 0.0, "application/json": 0.0}
-    for part in accept.lower().split(","):
-        media, _, parameters = "".join(part.split()).partition(";")
-        if media in quality:
-            quality[media] = _quality(parameters)
+    """Whether Accept names text/plain and does not prefer JSON."""
+    quality = _qualities(accept, "text/plain", "application/json")
     return quality["text/plain"] > quality["application/json"]
+
+
+def preferred_language(request: Request) -> str:
+    """`ja` when Accept-Language prefers Japanese to English, else `en`."""
+    quality = _qualities(request.headers.get("accept-language", ""), "en", "ja")
+    return "ja" if quality["ja"] > quality["en"] else "en"
 
 
 def text_headers(run_id: RunId, following: tokens.LogPosition, *, complete: bool) -> dict[str, str]:
@@ -44,11 +47,15 @@ def text_headers(run_id: RunId, following: tokens.LogPosition, *, complete: bool
     }
 
 
-def _quality(parameters: str) -> float:
-    for parameter in parameters.split(";"):
-        if parameter.startswith("q="):
-            try:
-                return float(parameter[2:])
-            except ValueError:
-                return 0.0
-    return 1.0
+def _qualities(field: str, *names: str) -> dict[str, float]:
+    """The highest quality of each name, 0 if it is missing; an endless field counts as none."""
+    quality = dict.fromkeys(names, 0.0)
+    for part in field.lower().split(",") if len(field) <= MAX_ACCEPT_CHARS else ():
+        name, *parameters = "".join(part.split()).split(";")
+        # A language may name a region: ja-JP.
+        name = name if "/" in name else name.partition("-")[0]
+        if name in quality:
+            given = next((one[2:] for one in parameters if one.startswith("q=")), "1")
+            with suppress(ValueError):
+                quality[name] = max(quality[name], float(given))
+    return quality

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyoco_server.http_api.responses.log_text import MAX_ACCEPT_CHARS, wants_text
+from pyoco_server.http_api.responses.negotiation import MAX_ACCEPT_CHARS, wants_text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Looking at executions: as of any event, their events by pages and as a stream, in lists, and in other dialects."""
+"""Reads of executions: at any version, their events in pages and as a stream, lists, and the other APIs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.executions import NEXT, NODE, PAIR, SUCCEEDED, Caller, code_of
 
 @pytest.fixture
 def finished(caller: Caller) -> str:
-    """A graph that was worked on from the beginning to its end, and archived."""
+    """A graph execution that is complete and archived."""
     caller.put("pair", PAIR)
     execution_id = caller.create(
         "pair", "start", "node start", "node progress", "node wait", "node resume", "node success"
@@ -44,47 +44,47 @@ TYPES = [
 ]
 
 
-def plain(shown: dict[str, Any]) -> dict[str, Any]:
-    """Without what no event sets."""
-    return {name: value for name, value in shown.items() if name not in ("updatedAt", "nodesTruncated")}
+def plain(execution: dict[str, Any]) -> dict[str, Any]:
+    """Without the fields that no event sets."""
+    return {name: value for name, value in execution.items() if name not in ("updatedAt", "nodesTruncated")}
 
 
-def test_as_of_every_version_an_execution_is_what_it_was_then(caller: Caller) -> None:
+def test_an_execution_is_readable_as_of_every_version(caller: Caller) -> None:
     caller.put("pair", PAIR)
     execution_id = caller.create("pair")
-    then = [caller.shown(execution_id)]
+    then = [caller.execution(execution_id)]
     for node in (NODE, NEXT):
         for command in ("start", "node start", "node progress", "node wait", "node resume", "node success"):
             caller.done(execution_id, command, node=node)
-            then.append(caller.shown(execution_id))
+            then.append(caller.execution(execution_id))
         caller.create("in between")
     caller.done(execution_id, "archive")
-    then.append(caller.shown(execution_id))
+    then.append(caller.execution(execution_id))
     versions = {event["version"] for event in caller.events(execution_id)}
 
-    assert {shown["version"] for shown in then} == versions
-    for shown in then:
-        assert plain(caller.shown(execution_id, at=shown["version"])) == plain(shown)
+    assert {execution["version"] for execution in then} == versions
+    for execution in then:
+        assert plain(caller.execution(execution_id, at=execution["version"])) == plain(execution)
     for earlier, later in pairwise(then):
         if earlier["version"] < later["version"]:
-            between = caller.shown(execution_id, at=later["version"] - 1)
+            between = caller.execution(execution_id, at=later["version"] - 1)
             assert plain(between) == plain(earlier)
-    assert plain(caller.shown(execution_id, at=2**53)) == plain(then[-1])
+    assert plain(caller.execution(execution_id, at=2**53)) == plain(then[-1])
     before = caller.http.get(f"/executions/{execution_id}", params={"at": min(versions) - 1 or 1})
     assert min(versions) == 1 or code_of(before) == (422, "INVALID_REQUEST")
 
 
-def test_an_answer_names_the_version_at_which_the_command_had_happened(caller: Caller) -> None:
+def test_a_response_has_the_version_of_its_command(caller: Caller) -> None:
     execution_id = caller.create("open", "start")
 
     version = caller.ask(execution_id, "node start").json()["version"]
     caller.done(execution_id, "node success")
 
-    assert caller.shown(execution_id, at=version)["nodes"][0]["status"] == "RUNNING"
-    assert caller.shown(execution_id, at=version - 1)["nodes"] == []
+    assert caller.execution(execution_id, at=version)["nodes"][0]["status"] == "RUNNING"
+    assert caller.execution(execution_id, at=version - 1)["nodes"] == []
 
 
-def test_the_events_tell_who_did_what_and_when(caller: Caller, finished: str) -> None:
+def test_events_contain_actor_action_and_time(caller: Caller, finished: str) -> None:
     events = caller.events(finished)
 
     assert [event["type"] for event in events] == TYPES
@@ -105,7 +105,7 @@ def test_the_events_tell_who_did_what_and_when(caller: Caller, finished: str) ->
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 5, 14, 15, 16])
-def test_pages_of_events_of_whatever_size_are_the_whole_list(caller: Caller, finished: str, limit: int) -> None:
+def test_event_pages_of_any_size_add_up_to_the_list(caller: Caller, finished: str, limit: int) -> None:
     pages: list[list[dict[str, Any]]] = []
     cursor: str | None = None
     while cursor is not None or not pages:
@@ -119,10 +119,10 @@ def test_pages_of_events_of_whatever_size_are_the_whole_list(caller: Caller, fin
     assert [event for page in pages for event in page] == caller.events(finished)
 
 
-def test_a_stream_tells_every_event_as_it_is_stored_and_ends_with_the_execution(caller: Caller) -> None:
+def test_a_stream_sends_every_event_and_ends_with_the_execution(caller: Caller) -> None:
     execution_id = caller.create("open")
     with caller.following(execution_id) as events:
-        told = [next(events)]
+        received = [next(events)]
         for command, happens in (
             ("start", "EXECUTION_STARTED"),
             ("node start", "NODE_STARTED"),
@@ -130,28 +130,28 @@ def test_a_stream_tells_every_event_as_it_is_stored_and_ends_with_the_execution(
             ("complete", "EXECUTION_COMPLETED"),
         ):
             caller.done(execution_id, command)
-            while told[-1]["type"] != happens:
-                told.append(next(events))
+            while received[-1]["type"] != happens:
+                received.append(next(events))
         rest = list(events)
 
-    ids = [event.pop("id") for event in told]
-    assert (told, rest) == (caller.events(execution_id), [])
+    ids = [event.pop("id") for event in received]
+    assert (received, rest) == (caller.events(execution_id), [])
     assert len(set(ids)) == len(ids)
 
 
-def test_whoever_hangs_up_in_the_middle_of_a_commit_goes_on_with_its_next_event(caller: Caller, finished: str) -> None:
+def test_a_stream_cut_within_a_commit_resumes_at_the_next_event(caller: Caller, finished: str) -> None:
     with caller.following(finished) as events:
-        told = list(events)
-    assert [event["type"] for event in told] == TYPES
+        received = list(events)
+    assert [event["type"] for event in received] == TYPES
 
-    for place, event in enumerate(told[:-1]):
+    for place, event in enumerate(received[:-1]):
         with caller.following(finished, last_event_id=event["id"]) as events:
-            assert list(events) == told[place + 1 :]
-    pages = caller.http.get(f"/executions/{finished}/events", params={"cursor": told[1]["id"]}).json()["items"]
+            assert list(events) == received[place + 1 :]
+    pages = caller.http.get(f"/executions/{finished}/events", params={"cursor": received[1]["id"]}).json()["items"]
     assert [event["type"] for event in pages] == TYPES[2:]
 
 
-def test_whoever_has_seen_the_end_is_told_not_to_come_again(caller: Caller, finished: str) -> None:
+def test_a_stream_resumed_after_the_end_is_a_204(caller: Caller, finished: str) -> None:
     with caller.following(finished) as events:
         last = list(events)[-1]["id"]
 
@@ -159,13 +159,13 @@ def test_whoever_has_seen_the_end_is_told_not_to_come_again(caller: Caller, fini
     assert caller.http.get(f"/executions/{finished}/events", headers=headers).status_code == 204
 
 
-def test_the_end_is_told_to_those_who_follow_when_a_cancel_ends_it(caller: Caller) -> None:
+def test_a_stream_ends_with_a_cancelled_execution(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start")
-    following, told = threading.Event(), []
+    following, received = threading.Event(), []
 
     def follow(events: Iterator[dict[str, Any]]) -> None:
         for event in events:
-            told.append(event["type"])
+            received.append(event["type"])
             if event["type"] == "NODE_STARTED":
                 following.set()
 
@@ -178,24 +178,24 @@ def test_the_end_is_told_to_those_who_follow_when_a_cancel_ends_it(caller: Calle
         reader.join(20)
         assert not reader.is_alive()
 
-    assert told[-3:] == ["EXECUTION_CANCEL_REQUESTED", "NODE_CANCELED", "EXECUTION_CANCELED"]
+    assert received[-3:] == ["EXECUTION_CANCEL_REQUESTED", "NODE_CANCELED", "EXECUTION_CANCELED"]
 
 
-def test_a_graph_is_shown_with_its_execution_where_that_is_asked_for(caller: Caller) -> None:
+def test_an_execution_includes_its_graph_on_request(caller: Caller) -> None:
     caller.put("pair", PAIR)
     execution_id = caller.create("pair")
 
-    shown = caller.shown(execution_id, include="graph")
+    execution = caller.execution(execution_id, include="graph")
 
-    assert [node["id"] for node in shown["graph"]["nodes"]] == [NODE, NEXT]
-    assert shown["graph"]["edges"] == PAIR["edges"]
-    assert "graph" not in caller.shown(execution_id)
+    assert [node["id"] for node in execution["graph"]["nodes"]] == [NODE, NEXT]
+    assert execution["graph"]["edges"] == PAIR["edges"]
+    assert "graph" not in caller.execution(execution_id)
 
 
 # --- lists ------------------------------------------------------------------------------------------------------------
 
 
-def test_executions_are_listed_by_status_and_graph_page_by_page_without_the_archived_ones(caller: Caller) -> None:
+def test_executions_are_paged_by_status_and_graph_without_archived_ones(caller: Caller) -> None:
     active = [caller.create("listed") for _ in range(3)]
     canceled = [caller.create("listed", "cancel") for _ in range(2)]
     archived = [caller.create("listed", "cancel", "archive")]
@@ -216,21 +216,21 @@ def test_executions_are_listed_by_status_and_graph_page_by_page_without_the_arch
         found += [item["executionId"] for item in page["items"]]
         cursor = page["nextCursor"]
     assert sorted(found) == sorted(active + canceled)
-    assert caller.shown(archived[0])["status"] == "CANCELED"
+    assert caller.execution(archived[0])["status"] == "CANCELED"
 
 
-def test_a_list_shows_what_the_execution_itself_does(caller: Caller) -> None:
+def test_a_listed_execution_equals_the_execution(caller: Caller) -> None:
     execution_id = caller.create("listed alone", "start", "node start", "cancel")
 
     (item,) = caller.http.get("/executions", params={"graphId": "listed alone"}).json()["items"]
 
-    shown = caller.shown(execution_id)
+    execution = caller.execution(execution_id)
     assert {name: item[name] for name in item if name != "error"} == {
-        name: shown[name] for name in item if name != "error"
+        name: execution[name] for name in item if name != "error"
     }
 
 
-# --- other dialects ---------------------------------------------------------------------------------------------------
+# --- other APIs -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_list_shows_what_the_execution_itself_does(caller: Caller) -> None:
         (("start", "cancel"), "CANCELLED", "CANCELLED"),
     ],
 )
-def test_an_execution_is_a_run_too(caller: Caller, commands: tuple[str, ...], status: str, task: str) -> None:
+def test_an_execution_is_readable_as_a_run(caller: Caller, commands: tuple[str, ...], status: str, task: str) -> None:
     caller.put("pair", PAIR)
     execution_id = caller.create("pair", *commands, input={"n": 1})
 
@@ -258,28 +258,28 @@ def test_an_execution_is_a_run_too(caller: Caller, commands: tuple[str, ...], st
     assert caller.http.get(f"/runs/{execution_id}/explain").status_code == 200
 
 
-def test_a_run_is_an_execution_too(caller: Caller) -> None:
+def test_a_run_is_readable_as_an_execution(caller: Caller) -> None:
     run_id = caller.http.post("/runs", json={"flow_name": "hello", "params": {"n": 1}, "tag": "nobodys"}).json()[
         "run_id"
     ]
 
-    shown = caller.shown(run_id)
+    execution = caller.execution(run_id)
     refused = [caller.ask(run_id, command) for command in ("complete", "fail", "node start", "node success")]
     started = caller.ask(run_id, "start")
     canceled = caller.ask(run_id, "cancel")
 
-    assert (shown["executionId"], shown["graphId"], shown["input"]) == (run_id, "hello", {"n": 1})
-    assert (shown["status"], shown["nodes"]) == ("ACTIVE", [])
-    assert {code_of(answer) for answer in refused} == {(409, "COMMAND_REJECTED")}
+    assert (execution["executionId"], execution["graphId"], execution["input"]) == (run_id, "hello", {"n": 1})
+    assert (execution["status"], execution["nodes"]) == ("ACTIVE", [])
+    assert {code_of(response) for response in refused} == {(409, "COMMAND_REJECTED")}
     assert (started.status_code, canceled.status_code) == (202, 202)
     assert caller.http.get(f"/runs/{run_id}").json()["status"] == "CANCELLED"
     assert caller.types(run_id) == ["EXECUTION_CREATED", "EXECUTION_CANCEL_REQUESTED", "EXECUTION_CANCELED"]
 
 
-def test_an_execution_is_cancelled_in_the_words_of_runs_as_well(caller: Caller) -> None:
+def test_an_execution_is_cancelled_as_a_run(caller: Caller) -> None:
     execution_id = caller.create("open", "start", "node start")
 
-    answer: httpx.Response = caller.http.post(f"/runs/{execution_id}/cancel", json={"reason": "wrong input"})
+    response: httpx.Response = caller.http.post(f"/runs/{execution_id}/cancel", json={"reason": "wrong input"})
 
-    assert (answer.status_code, answer.json()["status"]) == (200, "CANCELLING")
-    assert caller.shown(execution_id)["cancel"]["reason"] == "wrong input"
+    assert (response.status_code, response.json()["status"]) == (200, "CANCELLING")
+    assert caller.execution(execution_id)["cancel"]["reason"] == "wrong input"

@@ -1,4 +1,4 @@
-"""A worker's hand on the stores, for tests that want a run in a certain state and no worker."""
+"""Changes runs as a worker does, for tests that need a run in a certain state without a worker."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from support.world import USER
 WORKER, INSTANCE = WorkerId("w-1"), InstanceId("i-1")
 
 
-class Hand:
-    """Does to runs what a worker would, at the test's word."""
+class RunDriver:
+    """Sends the commands of a worker."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores

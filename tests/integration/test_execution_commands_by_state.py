@@ -1,4 +1,4 @@
-"""Every command of `/executions` in every state that can be reached, as the contract and the state machine have it."""
+"""Every command of `/executions` in every reachable state, as defined by the contract and the state machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.executions import BODIES, NAMES, NEXT, NODE, PAIR, SUCCEEDED, Calle
 HELD_CANCEL = ("start", "node start", "cancel")
 WAITING = ("start", "node start", "node wait")
 
-# What was done to an execution, by the name of the state that it is in then. Commands to nodes are to the first one.
+# The commands that lead to each state, by its name. Node commands are sent to the first node.
 GRAPH: dict[str, tuple[str, ...]] = {
     "created": (),
     "ready": ("start",),
@@ -47,8 +47,8 @@ FLOW: dict[str, tuple[str, ...]] = {
     "archived": ("start", "cancel", "archive"),
 }
 
-# `+`: 202, and it has happened. `=`: 202, because it is so already: no event. A word: 409, with that guard.
-# `stops`: 409 because of the cancel, but the holder has said that it has stopped, and was the last one.
+# `+`: 202 with an event. `=`: 202 without an event, because the state has it already. A word: 409 with that guard.
+# `stops`: 409 because of the cancel, but the report confirms that the last holder has stopped.
 COLUMNS = ("start", "cancel", "archive", "complete", "fail")
 GRAPH_TABLE = {
     "created": "+ + NOT_FINISHED NOT_STARTED +",
@@ -97,7 +97,7 @@ GRAPH_NODES = {
     "created": f"NOT_STARTED {_NOT_RUNNING}",
     "ready": f"+ {_NOT_RUNNING}",
     "running": _RUNNING,
-    # In a known graph a node that waits is not begun anew.
+    # In a known graph a waiting node is not started again.
     "waiting": "NODE_NOT_RUNNING NODE_NOT_RUNNING = + NODE_NOT_RUNNING +",
     "resumed": _RUNNING,
     "succeeded": _SUCCEEDED,
@@ -145,7 +145,7 @@ def graph_id(caller: Caller) -> str:
 
 
 def in_state(caller: Caller, kind: str, history: tuple[str, ...], graph_id: str) -> str:
-    """An execution of that kind to which this was done."""
+    """An execution of that kind after these commands."""
     body: dict[str, Any] = {"flow": {"tag": "nobodys"}}.get(kind, {})
     execution_id = caller.create(graph_id if kind == "graph" else f"some {kind}", **body)
     for command in history:
@@ -156,29 +156,29 @@ def in_state(caller: Caller, kind: str, history: tuple[str, ...], graph_id: str)
     return execution_id
 
 
-def test_the_table_has_every_command_in_every_state() -> None:
+def test_the_table_covers_every_command_in_every_state() -> None:
     assert set(COLUMNS + NODE_COLUMNS) == set(BODIES)
     assert all(list(states) == list(table) == list(nodes) for _, states, table, nodes in KINDS)
 
 
 @pytest.mark.parametrize(("kind", "history", "command", "expected"), CASES)
-def test_every_command_in_every_state(
+def test_every_command_in_every_state_has_its_result(
     caller: Caller, graph_id: str, kind: str, history: tuple[str, ...], command: str, expected: str
 ) -> None:
     execution_id = in_state(caller, kind, history, graph_id)
-    before, status = caller.types(execution_id), caller.shown(execution_id)["status"]
+    before, status = caller.types(execution_id), caller.execution(execution_id)["status"]
 
-    answer = caller.ask(execution_id, command)
+    response = caller.ask(execution_id, command)
 
     counters = caller.types(execution_id)[len(before) :]
     if expected in "+=":
-        assert answer.status_code == 202, answer.text
+        assert response.status_code == 202, response.text
         assert bool(counters) == (expected == "+")
         return
-    assert guard_of(answer) == ("CANCEL_REQUESTED" if expected == "stops" else expected)
-    told = answer.json()["error"]
-    assert told["message"].startswith(f"{NAMES[command]} rejected because ")
-    assert (told["details"]["executionId"], told["details"]["status"]) == (execution_id, status)
+    assert guard_of(response) == ("CANCEL_REQUESTED" if expected == "stops" else expected)
+    error = response.json()["error"]
+    assert error["message"].startswith(f"{NAMES[command]} rejected because ")
+    assert (error["details"]["executionId"], error["details"]["status"]) == (execution_id, status)
     assert counters == (["NODE_CANCELED", "EXECUTION_CANCELED"] if expected == "stops" else [])
 
 
@@ -215,26 +215,26 @@ STATUSES = {
 
 
 @pytest.mark.parametrize(("kind", "state"), STATUSES)
-def test_every_state_is_shown_as_the_contract_names_it(caller: Caller, graph_id: str, kind: str, state: str) -> None:
+def test_every_state_has_its_name_in_the_contract(caller: Caller, graph_id: str, kind: str, state: str) -> None:
     history = {"graph": GRAPH, "open": OPEN, "flow": FLOW}[kind][state]
 
-    shown = caller.shown(in_state(caller, kind, history, graph_id))
+    execution = caller.execution(in_state(caller, kind, history, graph_id))
 
-    nodes = {node["nodeId"]: node for node in shown["nodes"]}
+    nodes = {node["nodeId"]: node for node in execution["nodes"]}
     expected, expected_node = STATUSES[kind, state]
-    assert (shown["status"], nodes.get(NODE, {}).get("status")) == (expected, expected_node)
-    assert (shown["cancelRequestedAt"] is not None) == ("cancel" in history)
+    assert (execution["status"], nodes.get(NODE, {}).get("status")) == (expected, expected_node)
+    assert (execution["cancelRequestedAt"] is not None) == ("cancel" in history)
     by_execution = {name for name, node in nodes.items() if node["canceledByExecution"]}
     assert by_execution == ({NODE, NEXT} & set(nodes) if expected == "CANCELED" else set())
-    assert (shown["archivedAt"] is not None) == (state == "archived")
+    assert (execution["archivedAt"] is not None) == (state == "archived")
 
 
-def test_the_failure_of_one_node_ends_what_others_do_in_the_same_graph(caller: Caller) -> None:
+def test_a_failed_node_ends_the_other_nodes_of_its_graph(caller: Caller) -> None:
     caller.put("fork", {"nodes": [NODE, NEXT]})
     execution_id = caller.create("fork", "start", "node start")
 
     caller.done(execution_id, "node start", "node fail", node=NEXT)
 
-    shown = caller.shown(execution_id)
-    assert {node["nodeId"]: node["status"] for node in shown["nodes"]} == {NODE: "CANCELED", NEXT: "FAILED"}
-    assert (shown["status"], shown["error"]["code"]) == ("FAILED", "ERR_TIMEOUT")
+    execution = caller.execution(execution_id)
+    assert {node["nodeId"]: node["status"] for node in execution["nodes"]} == {NODE: "CANCELED", NEXT: "FAILED"}
+    assert (execution["status"], execution["error"]["code"]) == ("FAILED", "ERR_TIMEOUT")

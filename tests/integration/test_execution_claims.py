@@ -1,4 +1,4 @@
-"""Nodes in the hands of programs and people: claims, leases, waits, deadlines and cancels, at two gateways."""
+"""Nodes claimed by programs and resumed by people, at two gateways: leases, waits, deadlines, cancels."""
 
 from __future__ import annotations
 
@@ -19,68 +19,68 @@ LONG = 30.0
 
 @pytest.fixture(scope="module")
 def other(shared_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """Somebody at another gateway of the same broker, which does not wait long for holders after a cancel."""
+    """A caller of another gateway of the same broker, which has a short grace period for cancels."""
     settings = gateway_settings(shared_broker.url, tmp_path_factory.mktemp("other"), cancel_grace_period_sec=0.1)
     with served(settings) as address, httpx.Client(base_url=address, timeout=60.0) as http:
         yield Caller(http)
 
 
 def until(caller: Caller, execution_id: str, happens: str) -> dict[str, Any]:
-    """The event, once it is stored."""
+    """Waits until the event is stored, and returns it."""
     with caller.following(execution_id) as events:
         return next(event for event in events if event["type"] == happens)
 
 
-def taken(answer: httpx.Response) -> tuple[str, str]:
-    assert answer.status_code == 200, answer.text
-    return answer.json()["executionId"], answer.json()["nodeId"]
+def claimed_node(response: httpx.Response) -> tuple[str, str]:
+    assert response.status_code == 200, response.text
+    return response.json()["executionId"], response.json()["nodeId"]
 
 
 # --- claims -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_claim_hands_out_a_node_with_all_that_is_needed_for_it(caller: Caller) -> None:
+def test_a_claim_returns_a_node_with_its_inputs(caller: Caller) -> None:
     graph = {"nodes": [NODE, {"id": NEXT, "params": {"to": "prod"}}], "edges": [[NODE, NEXT]]}
     caller.put("claimed", graph)
     execution_id = caller.create("claimed", "start", "node start", input={"version": "1.4"})
     caller.ask(execution_id, "node success", {"output": {"image": "i-7"}}).raise_for_status()
 
-    answer = caller.claim("claimed", key="claim-1", worker="sh-7", leaseSec=90, waitSec=5.0)
+    response = caller.claim("claimed", key="claim-1", worker="sh-7", leaseSec=90, waitSec=5.0)
 
-    told = answer.json()
-    assert answer.status_code == 200
-    assert told == {
+    body = response.json()
+    assert response.status_code == 200
+    assert body == {
         "executionId": execution_id,
         "command": "StartNode",
         "accepted": True,
-        "correlationId": answer.headers["x-correlation-id"],
+        "correlationId": response.headers["x-correlation-id"],
         "idempotencyKey": "claim-1",
-        "version": told["version"],
+        "version": body["version"],
         "graphId": "claimed",
         "nodeId": NEXT,
         "attempt": 1,
-        "leaseUntil": told["leaseUntil"],
+        "leaseUntil": body["leaseUntil"],
         "leaseSec": 90.0,
         "input": {"version": "1.4"},
         "params": {"to": "prod"},
         "outputs": {NODE: {"image": "i-7"}},
     }
     node = caller.node(execution_id, NEXT)
-    assert (node["status"], node["workerId"], node["leaseUntil"]) == ("RUNNING", "sh-7", told["leaseUntil"])
+    assert (node["status"], node["workerId"], node["leaseUntil"]) == ("RUNNING", "sh-7", body["leaseUntil"])
 
 
-def test_the_oldest_execution_comes_first_and_then_there_is_nothing(caller: Caller) -> None:
+def test_claims_return_the_oldest_execution_first_until_none_is_left(caller: Caller) -> None:
     caller.put("in order", PAIR)
     created = [caller.create("in order", "start") for _ in range(3)]
 
-    claimed = [taken(caller.claim("in order", "unknown")) for _ in created]
+    claimed = [claimed_node(caller.claim("in order", "unknown")) for _ in created]
     nothing = [caller.claim("in order"), caller.claim("unknown"), caller.claim("in order", waitSec=0.05)]
 
     assert claimed == [(execution_id, NODE) for execution_id in created]
-    assert [(answer.status_code, answer.content) for answer in nothing] == [(204, b"")] * 3
+    assert [(response.status_code, response.content) for response in nothing] == [(204, b"")] * 3
 
 
-def test_a_claim_that_is_sent_again_is_the_same_node(caller: Caller) -> None:
+def test_a_repeated_claim_returns_the_same_node(caller: Caller) -> None:
     caller.put("again", {"nodes": ["a", "b"]})
     execution_id = caller.create("again", "start")
 
@@ -91,53 +91,53 @@ def test_a_claim_that_is_sent_again_is_the_same_node(caller: Caller) -> None:
 
     assert (again.status_code, again.content, again.headers["idempotency-replayed"]) == (200, first.content, "true")
     assert code_of(conflict) == (409, "IDEMPOTENCY_CONFLICT")
-    assert {taken(first), taken(others)} == {(execution_id, "a"), (execution_id, "b")}
+    assert {claimed_node(first), claimed_node(others)} == {(execution_id, "a"), (execution_id, "b")}
     assert caller.types(execution_id).count("NODE_STARTED") == 2
 
 
-def test_a_key_under_which_nothing_was_had_is_good_for_the_next_time(caller: Caller) -> None:
+def test_a_key_of_an_empty_claim_is_usable_again(caller: Caller) -> None:
     caller.put("later", PAIR)
     nothing = caller.claim("later", key="patient")
 
     execution_id = caller.create("later", "start")
 
     assert nothing.status_code == 204
-    assert taken(caller.claim("later", key="patient", waitSec=LONG)) == (execution_id, NODE)
+    assert claimed_node(caller.claim("later", key="patient", waitSec=LONG)) == (execution_id, NODE)
 
 
-def test_of_many_who_claim_at_two_gateways_no_two_get_the_same_node(caller: Caller, other: Caller) -> None:
+def test_concurrent_claims_at_two_gateways_get_different_nodes(caller: Caller, other: Caller) -> None:
     names = [f"n{number}" for number in range(24)]
     caller.put("crowded", {"nodes": names})
     execution_id = caller.create("crowded", "start")
 
     with ThreadPoolExecutor(16) as crowd:
-        asked = [
+        pending = [
             crowd.submit(one.claim, "crowded", worker=f"w-{number % 5}", waitSec=LONG)
             for number in range(12)
             for one in (caller, other)
         ]
-        claimed = [taken(one.result()) for one in asked]
+        claimed = [claimed_node(one.result()) for one in pending]
 
     assert sorted(claimed) == sorted((execution_id, name) for name in names)
     assert caller.types(execution_id).count("NODE_STARTED") == 24
     assert other.claim("crowded").status_code == 204
 
 
-def test_the_same_claim_at_two_gateways_at_once_is_one_node(caller: Caller, other: Caller) -> None:
+def test_a_concurrent_repeat_of_a_claim_gets_the_same_node(caller: Caller, other: Caller) -> None:
     caller.put("twins", {"nodes": [f"n{number}" for number in range(6)]})
     execution_id = caller.create("twins", "start")
 
     with ThreadPoolExecutor(6) as crowd:
-        asked = [
+        pending = [
             crowd.submit(one.claim, "twins", key="twin", waitSec=LONG) for _ in range(3) for one in (caller, other)
         ]
-        claimed = {taken(one.result()) for one in asked}
+        claimed = {claimed_node(one.result()) for one in pending}
 
     assert len(claimed) == 1
     assert caller.types(execution_id).count("NODE_STARTED") == 1
 
 
-def test_nothing_is_claimed_of_what_is_cancelled_or_not_started(caller: Caller) -> None:
+def test_nodes_of_cancelled_or_unstarted_executions_are_not_claimable(caller: Caller) -> None:
     caller.put("not now", PAIR)
     caller.create("not now")
     caller.create("not now", "start", "cancel")
@@ -149,7 +149,7 @@ def test_nothing_is_claimed_of_what_is_cancelled_or_not_started(caller: Caller) 
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_node_whose_holder_is_silent_goes_to_the_next_one_and_the_old_holder_is_fenced(caller: Caller) -> None:
+def test_a_node_with_an_expired_lease_is_claimed_again_and_its_old_holder_fenced(caller: Caller) -> None:
     caller.put("leased", PAIR)
     execution_id = caller.create("leased", "start")
     first = caller.claim("leased", worker="silent", leaseSec=1)
@@ -163,33 +163,33 @@ def test_a_node_whose_holder_is_silent_goes_to_the_next_one_and_the_old_holder_i
     right = caller.ask(execution_id, "node success", {"attempt": 2, "output": "second"})
 
     assert guard_of(early) == "NODE_HELD"
-    assert (taken(first), taken(second)) == ((execution_id, NODE),) * 2
+    assert (claimed_node(first), claimed_node(second)) == ((execution_id, NODE),) * 2
     assert (first.json()["attempt"], second.json()["attempt"]) == (1, 2)
     assert set(late.values()) == {"FENCED"}
     assert (right.status_code, caller.node(execution_id)["output"]) == (202, "second")
 
 
-def test_progress_renews_a_lease_by_its_own_length_or_by_another(caller: Caller) -> None:
+def test_progress_renews_a_lease_by_its_duration_or_a_given_one(caller: Caller) -> None:
     caller.put("renewed", PAIR)
     execution_id = caller.create("renewed", "start")
-    told = caller.claim("renewed", leaseSec=100).json()
+    body = caller.claim("renewed", leaseSec=100).json()
 
     caller.ask(execution_id, "node progress", {"progress": 1, "attempt": 1}).raise_for_status()
     renewed = caller.node(execution_id)["leaseUntil"]
     caller.ask(execution_id, "node progress", {"progress": 2, "leaseSec": 1000}).raise_for_status()
 
-    assert told["leaseUntil"] < renewed < caller.node(execution_id)["leaseUntil"]
+    assert body["leaseUntil"] < renewed < caller.node(execution_id)["leaseUntil"]
 
 
-def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_lease(caller: Caller) -> None:
+def test_a_node_fails_when_the_lease_of_its_last_attempt_expires(caller: Caller) -> None:
     caller.put("once", {"nodes": [{"id": NODE, "maxAttempts": 1}]})
     execution_id = caller.create("once", "start")
-    taken(caller.claim("once", leaseSec=1))
+    claimed_node(caller.claim("once", leaseSec=1))
 
     until(caller, execution_id, "EXECUTION_FAILED")
 
-    shown = caller.shown(execution_id)
-    assert (shown["status"], shown["error"]["code"]) == ("FAILED", "LEASE_EXPIRED")
+    execution = caller.execution(execution_id)
+    assert (execution["status"], execution["error"]["code"]) == ("FAILED", "LEASE_EXPIRED")
     assert caller.claim("once").status_code == 204
     assert guard_of(caller.ask(execution_id, "node success")) == "FINISHED"
 
@@ -202,7 +202,7 @@ def waits(caller: Caller, **query: Any) -> list[dict[str, Any]]:
     return items
 
 
-def test_a_wait_node_waits_by_itself_and_its_resume_is_its_success(caller: Caller) -> None:
+def test_a_wait_node_waits_without_a_worker_and_succeeds_when_resumed(caller: Caller) -> None:
     approve = {"id": NEXT, "type": "wait", "waitKey": "ship-it", "prompt": {"text": "Ship it?"}, "timeoutSec": 3600}
     caller.put("approval", PAIR | {"nodes": [NODE, approve, "last"], "edges": [[NODE, NEXT], [NEXT, "last"]]})
     execution_id = caller.create("approval", "start", *SUCCEEDED)
@@ -226,7 +226,7 @@ def test_a_wait_node_waits_by_itself_and_its_resume_is_its_success(caller: Calle
     assert waits(caller, graphId="approval") == []
 
 
-def test_waits_are_listed_page_by_page_the_longest_waiting_first(caller: Caller) -> None:
+def test_waits_are_paged_longest_first(caller: Caller) -> None:
     waiting = [caller.create("long list", "start", "node start", "node wait") for _ in range(5)]
     caller.create("long list", "start", "node start", "node wait", "cancel")
 
@@ -241,7 +241,7 @@ def test_waits_are_listed_page_by_page_the_longest_waiting_first(caller: Caller)
 
 
 @pytest.mark.parametrize("kind", ["graph", "open"])
-def test_a_wait_that_nobody_ends_in_time_fails(caller: Caller, kind: str) -> None:
+def test_a_wait_that_exceeds_its_timeout_fails(caller: Caller, kind: str) -> None:
     caller.put("graph", {"nodes": [NODE]})
     execution_id = caller.create(kind, "start", "node start")
     caller.ask(execution_id, "node wait", {"waitKey": "k", "timeoutSec": 0.1}).raise_for_status()
@@ -249,7 +249,7 @@ def test_a_wait_that_nobody_ends_in_time_fails(caller: Caller, kind: str) -> Non
     failed = until(caller, execution_id, "NODE_FAILED")
 
     assert (failed["command"], failed["payload"]["error"]["code"]) == ("ExpireNode", "WAIT_TIMED_OUT")
-    assert caller.shown(execution_id)["status"] == ("FAILED" if kind == "graph" else "ACTIVE")
+    assert caller.execution(execution_id)["status"] == ("FAILED" if kind == "graph" else "ACTIVE")
     late = guard_of(caller.ask(execution_id, "node resume", {"resumeKey": "k"}))
     assert late == ("FINISHED" if kind == "graph" else "NODE_NOT_WAITING")
     assert waits(caller, executionId=execution_id) == []
@@ -258,7 +258,7 @@ def test_a_wait_that_nobody_ends_in_time_fails(caller: Caller, kind: str) -> Non
 # --- cancels ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_cancel_waits_for_every_holder_and_ends_with_the_last(caller: Caller) -> None:
+def test_a_cancel_completes_when_the_last_holder_stops(caller: Caller) -> None:
     caller.put("held", {"nodes": ["a", "b", "c"]})
     execution_id = caller.create("held", "start")
     for node in ("a", "b"):
@@ -266,27 +266,27 @@ def test_a_cancel_waits_for_every_holder_and_ends_with_the_last(caller: Caller) 
     caller.done(execution_id, "cancel")
 
     refused = guard_of(caller.ask(execution_id, "node success", node="a"))
-    between = caller.shown(execution_id)
+    between = caller.execution(execution_id)
     guard_of(caller.ask(execution_id, "node fail", node="b"))
 
     assert (refused, between["status"]) == ("CANCEL_REQUESTED", "ACTIVE")
-    shown = caller.shown(execution_id)
-    assert (shown["status"], {node["status"] for node in shown["nodes"]}) == ("CANCELED", {"CANCELED"})
+    execution = caller.execution(execution_id)
+    assert (execution["status"], {node["status"] for node in execution["nodes"]}) == ("CANCELED", {"CANCELED"})
 
 
-def test_a_holder_that_says_nothing_is_not_waited_for_longer_than_the_grace(caller: Caller, other: Caller) -> None:
+def test_a_cancel_waits_for_a_silent_holder_at_most_the_grace_period(caller: Caller, other: Caller) -> None:
     execution_id = caller.create("grace", "start", "node start", "cancel")
 
     ended = until(other, execution_id, "EXECUTION_CANCELED")
 
     assert ended["actor"]["kind"] != "user"
-    assert caller.shown(execution_id)["cancel"]["how"] == "unconfirmed"
+    assert caller.execution(execution_id)["cancel"]["how"] == "unconfirmed"
     assert guard_of(caller.ask(execution_id, "node success")) == "FINISHED"
 
 
-def test_a_cancel_may_say_why(caller: Caller) -> None:
+def test_a_cancel_may_have_a_reason(caller: Caller) -> None:
     execution_id = caller.create("open")
 
     caller.ask(execution_id, "cancel", {"reason": "wrong input"}).raise_for_status()
 
-    assert caller.shown(execution_id)["cancel"]["reason"] == "wrong input"
+    assert caller.execution(execution_id)["cancel"]["reason"] == "wrong input"

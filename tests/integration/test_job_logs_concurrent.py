@@ -1,4 +1,4 @@
-"""Many who read large logs of one gateway at once: the broker is asked for a few chunks at a time, and others go on."""
+"""Concurrent reads of large logs at one gateway: few chunks at a time, and other requests continue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def written(client: httpx.AsyncClient, config: NatsBackendConfig, lines: i
     return run_id
 
 
-async def test_the_broker_is_asked_for_a_few_chunks_at_a_time(
+async def test_concurrent_reads_fetch_few_chunks_at_a_time(
     client: httpx.AsyncClient, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = await written(client, config, 2000)
@@ -48,17 +48,17 @@ async def test_the_broker_is_asked_for_a_few_chunks_at_a_time(
 
     monkeypatch.setattr(StreamReader, "next", counted)
 
-    asked = (
+    pending = (
         client.get(f"/jobs/{run_id}/logs", headers={"Accept": "text/plain"}) for _ in range(4 * MAX_READS_IN_FLIGHT)
     )
-    answers = await asyncio.gather(*asked)
+    responses = await asyncio.gather(*pending)
 
-    assert {answer.text for answer in answers} == {"".join(f"{number}\n" for number in range(1, 2001))}
+    assert {response.text for response in responses} == {"".join(f"{number}\n" for number in range(1, 2001))}
     assert 1 < most <= MAX_READS_IN_FLIGHT
 
 
 @pytest.mark.parametrize(("limit", "aside"), [(log_routes.QUICK_LINES, False), (log_routes.QUICK_LINES + 1, True)])
-async def test_a_large_page_is_made_into_bytes_aside(
+async def test_a_large_page_is_encoded_in_a_thread(
     client: httpx.AsyncClient, config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch, limit: int, aside: bool
 ) -> None:
     run_id = await written(client, config, 2000)

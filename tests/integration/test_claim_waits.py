@@ -1,4 +1,4 @@
-"""Those who wait in line for work: woken when there is some, each for a node of its own, and let go at the end."""
+"""Waiting claims: each gets its own node as soon as one is ready, and all end with the gateway."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ async def claim(
 
 
 async def command(client: httpx.AsyncClient, execution_id: str, name: str, body: Any = None) -> None:
-    answer = await client.post(path_of(execution_id, name), json=body or {}, headers={"Idempotency-Key": new_key()})
-    assert answer.status_code == 202, answer.text
+    response = await client.post(path_of(execution_id, name), json=body or {}, headers={"Idempotency-Key": new_key()})
+    assert response.status_code == 202, response.text
 
 
 async def started(client: httpx.AsyncClient) -> str:
@@ -47,8 +47,8 @@ async def started(client: httpx.AsyncClient) -> str:
     return execution_id
 
 
-async def in_line(gateway: Gateway, count: int) -> None:
-    """Return when so many wait."""
+async def wait_for_claims(gateway: Gateway, count: int) -> None:
+    """Waits until `count` claims wait."""
     async with asyncio.timeout(LONG_SEC):
         while True:
             if gateway.claims.waiting == count:
@@ -56,88 +56,88 @@ async def in_line(gateway: Gateway, count: int) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_whoever_waits_is_woken_by_the_node_that_becomes_ready(gateway: Gateway) -> None:
+async def test_a_waiting_claim_gets_the_node_that_becomes_ready(gateway: Gateway) -> None:
     waiting = asyncio.create_task(claim(gateway.client))
-    await in_line(gateway, 1)
+    await wait_for_claims(gateway, 1)
 
     execution_id = await started(gateway.client)
     first = await waiting
     following = asyncio.create_task(claim(gateway.client))
-    await in_line(gateway, 1)
+    await wait_for_claims(gateway, 1)
     await command(gateway.client, execution_id, "node success", {"output": 1})
     second = await following
 
-    assert [answer.status_code for answer in (first, second)] == [200, 200]
-    assert [answer.json()["nodeId"] for answer in (first, second)] == [NODE, NEXT]
+    assert [response.status_code for response in (first, second)] == [200, 200]
+    assert [response.json()["nodeId"] for response in (first, second)] == [NODE, NEXT]
 
 
-async def test_whoever_waits_at_another_gateway_is_woken_too(gateway: Gateway, broker: Broker, tmp_path: Path) -> None:
+async def test_a_claim_that_waits_at_another_gateway_gets_the_node(
+    gateway: Gateway, broker: Broker, tmp_path: Path
+) -> None:
     async with listening(gateway_settings(broker.url, tmp_path / "other")) as other:
         waiting = asyncio.create_task(claim(other.client))
-        await in_line(other, 1)
+        await wait_for_claims(other, 1)
 
         execution_id = await started(gateway.client)
 
         assert (await waiting).json()["executionId"] == execution_id
 
 
-async def test_of_many_in_line_each_is_woken_for_a_node_of_its_own(gateway: Gateway) -> None:
-    line = [asyncio.create_task(claim(gateway.client, f"w-{number}")) for number in range(10)]
-    await in_line(gateway, 10)
+async def test_waiting_claims_get_different_nodes(gateway: Gateway) -> None:
+    pending = [asyncio.create_task(claim(gateway.client, f"w-{number}")) for number in range(10)]
+    await wait_for_claims(gateway, 10)
 
     created = [await started(gateway.client) for _ in range(10)]
-    answers = await asyncio.gather(*line)
+    responses = await asyncio.gather(*pending)
 
-    assert sorted(answer.json()["executionId"] for answer in answers) == sorted(created)
+    assert sorted(response.json()["executionId"] for response in responses) == sorted(created)
     assert gateway.claims.waiting == 0
 
 
-async def test_whoever_waits_for_a_silent_holder_is_woken_when_its_lease_is_over(gateway: Gateway) -> None:
+async def test_a_waiting_claim_gets_a_node_whose_lease_expires(gateway: Gateway) -> None:
     await started(gateway.client)
     held = await claim(gateway.client, "silent", leaseSec=1.0)
     waiting = asyncio.create_task(claim(gateway.client, "next"))
-    await in_line(gateway, 1)
+    await wait_for_claims(gateway, 1)
 
-    answer = await waiting
+    response = await waiting
 
-    assert (held.json()["attempt"], answer.json()["attempt"]) == (1, 2)
+    assert (held.json()["attempt"], response.json()["attempt"]) == (1, 2)
 
 
-async def test_somebody_who_has_hung_up_is_given_nothing(gateway: Gateway) -> None:
+async def test_a_disconnected_claim_gets_nothing(gateway: Gateway) -> None:
     gone = asyncio.create_task(claim(gateway.client, "gone"))
-    await in_line(gateway, 1)
+    await wait_for_claims(gateway, 1)
     gone.cancel()
     await asyncio.gather(gone, return_exceptions=True)
 
     execution_id = await started(gateway.client)
-    answer = await claim(gateway.client, "there")
+    response = await claim(gateway.client, "there")
 
-    assert (answer.json()["executionId"], answer.json()["attempt"]) == (execution_id, 1)
-
-
-async def test_waiting_comes_to_an_end_without_work(gateway: Gateway) -> None:
-    answer = await claim(gateway.client, wait_sec=0.1)
-
-    assert (answer.status_code, gateway.claims.waiting) == (204, 0)
+    assert (response.json()["executionId"], response.json()["attempt"]) == (execution_id, 1)
 
 
-async def test_a_gateway_that_stops_lets_those_in_line_go(broker: Broker, tmp_path: Path) -> None:
+async def test_a_waiting_claim_without_work_times_out(gateway: Gateway) -> None:
+    response = await claim(gateway.client, wait_sec=0.1)
+
+    assert (response.status_code, gateway.claims.waiting) == (204, 0)
+
+
+async def test_a_stopping_gateway_ends_waiting_claims(broker: Broker, tmp_path: Path) -> None:
     async with listening(gateway_settings(broker.url, tmp_path)) as leaving:
         waiting = asyncio.create_task(claim(leaving.client))
-        await in_line(leaving, 1)
+        await wait_for_claims(leaving, 1)
 
-        leaving.let_go()
+        leaving.disconnect_all()
 
         assert (await waiting).status_code == 204
         assert (await claim(leaving.client)).status_code == 204
 
 
-async def test_a_claim_whose_gateway_died_before_it_answered_gets_its_node_though_there_is_no_other(
-    gateway: Gateway,
-) -> None:
+async def test_a_claim_whose_gateway_died_gets_the_same_node_on_repeat(gateway: Gateway) -> None:
     await started(gateway.client)
     first = await claim(gateway.client, wait_sec=0.0, key="claim-1")
-    await _forget_the_answer(gateway, "claim-1")
+    await _lose_response(gateway, "claim-1")
 
     again = await claim(gateway.client, wait_sec=0.0, key="claim-1")
 
@@ -145,10 +145,10 @@ async def test_a_claim_whose_gateway_died_before_it_answered_gets_its_node_thoug
     assert again.json() == first.json() | {"correlationId": again.json()["correlationId"]}
 
 
-async def _forget_the_answer(gateway: Gateway, key: str) -> None:
-    """As it is when a gateway is killed with its node taken, and nothing answered."""
+async def _lose_response(gateway: Gateway, key: str) -> None:
+    """The state after a gateway was killed between a claim and its response."""
     place = record_key(tenant_id=None, method="POST", path="/executions:claim", key=IdempotencyKey(key))
     stored = await gateway.records.get(place)
     assert stored is not None
-    unanswered = replace(stored.record, answer=None, lease_until=ENDED)
+    unanswered = replace(stored.record, response=None, lease_until=ENDED)
     assert await gateway.records.replace(place, unanswered, revision=stored.revision) is not None

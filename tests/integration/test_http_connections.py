@@ -1,5 +1,4 @@
-"""HTTP from the wire: heads that are endless or never come end their connection, and readers that read nothing; all
-others are served as before."""
+"""HTTP connections: endless and missing request heads close their connection; others are served."""
 
 from __future__ import annotations
 
@@ -23,17 +22,17 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
 
 
 async def names_and_size(scope: Scope, receive: Receive, send: Send) -> None:
-    """An app that answers, when the body is whole, with the names of the headers it was called with and its size."""
+    """An app that responds to a complete body with the names of the request headers and the size of the body."""
     size, more = 0, True
     while more:
         message = await receive()
         size, more = size + len(message.get("body", b"")), message.get("more_body", False)
-    told = b" ".join([*(name for name, _ in scope["headers"]), b"%d" % size])
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(told))]})
-    await send({"type": "http.response.body", "body": told})
+    content = b" ".join([*(name for name, _ in scope["headers"]), b"%d" % size])
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(content))]})
+    await send({"type": "http.response.body", "body": content})
 
 
-class Impatient(BoundedHttp):
+class ShortTimeouts(BoundedHttp):
     head_patience_sec = 0.05
 
 
@@ -43,7 +42,7 @@ class Connection:
         self.writer = writer
 
     async def send(self, *pieces: bytes) -> None:
-        """Send, as far as the other side still listens."""
+        """Sends until the peer closes the connection."""
         try:
             for piece in pieces:
                 self.writer.write(piece)
@@ -51,13 +50,13 @@ class Connection:
         except ConnectionError:
             return
 
-    async def answer(self) -> bytes:
+    async def response(self) -> bytes:
         head = await self.reader.readuntil(b"\r\n\r\n")
         size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
         return head + await self.reader.readexactly(size)
 
     async def is_closed(self) -> bool:
-        """Wait until the other side has closed it; what it said before is passed over."""
+        """Waits until the peer has closed the connection; earlier data is discarded."""
         try:
             while await self.reader.read(PIECE):
                 pass
@@ -100,51 +99,51 @@ async def connected(
     ],
     ids=["url", "value", "headers", "name", "trailer", "trailers", "extension"],
 )
-async def test_a_head_without_an_end_is_given_up(beginning: bytes, piece: bytes) -> None:
+async def test_an_endless_request_head_is_rejected(beginning: bytes, piece: bytes) -> None:
     async with connected() as connection:
         await connection.send(beginning, *repeat(piece, PIECES))
 
         assert await connection.is_closed()
 
 
-async def test_a_head_of_nothing_but_headers_is_given_up() -> None:
+async def test_a_request_head_with_endless_headers_is_rejected() -> None:
     async with connected() as connection:
         await connection.send(HEAD + b"X: y\r\n" * (MAX_HEADERS - 1) + b"\r\n")
-        assert (await connection.answer()).startswith(b"HTTP/1.1 200")
+        assert (await connection.response()).startswith(b"HTTP/1.1 200")
 
         await connection.send(HEAD + b"X: y\r\n" * MAX_HEADERS + b"\r\n")
 
-        assert (await connection.answer()).startswith(b"HTTP/1.1 400")
+        assert (await connection.response()).startswith(b"HTTP/1.1 400")
         assert await connection.is_closed()
 
 
-async def test_a_head_that_never_comes_ends_its_connection() -> None:
-    async with connected(Impatient) as connection:
+async def test_a_connection_without_a_request_is_closed() -> None:
+    async with connected(ShortTimeouts) as connection:
         assert await connection.is_closed()
 
 
-async def test_half_a_head_ends_its_connection_also_behind_a_whole_request() -> None:
-    async with connected(Impatient) as connection:
+async def test_a_partial_request_head_closes_its_connection_also_after_a_whole_request() -> None:
+    async with connected(ShortTimeouts) as connection:
         await connection.send(HEAD + b"Content-Length: 3\r\n\r\nabc")
-        assert (await connection.answer()).endswith(b"host content-length 3")
+        assert (await connection.response()).endswith(b"host content-length 3")
 
         await connection.send(HEAD)
 
         assert await connection.is_closed()
 
 
-async def test_a_long_head_a_large_body_and_a_second_request_are_served() -> None:
+async def test_long_heads_large_bodies_and_second_requests_are_served() -> None:
     body = b"1\r\na\r\n" * 50_000 + b"0\r\n\r\n"
     long = b"X-Long: " + b"a" * (MAX_HEAD_BYTES - 1024) + b"\r\n"
     async with connected() as connection:
         await connection.send(HEAD + long + b"Transfer-Encoding: chunked\r\n\r\n" + body, HEAD + b"\r\n")
 
-        assert (await connection.answer()).endswith(b"host x-long transfer-encoding 50000")
-        assert (await connection.answer()).endswith(b"host 0")
+        assert (await connection.response()).endswith(b"host x-long transfer-encoding 50000")
+        assert (await connection.response()).endswith(b"host 0")
 
 
-async def test_trailers_are_no_headers() -> None:
+async def test_trailers_are_not_headers() -> None:
     async with connected() as connection:
         await connection.send(CHUNKED + b"0\r\nX-Api-Key: late\r\n\r\n")
 
-        assert (await connection.answer()).endswith(b"host transfer-encoding 3")
+        assert (await connection.response()).endswith(b"host transfer-encoding 3")

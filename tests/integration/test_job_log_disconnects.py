@@ -1,4 +1,4 @@
-"""Readers of a growing log that are cut at random points and go on at another gateway: every line once and in order."""
+"""Readers of a growing log that disconnect at random and resume at another gateway."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ async def write(writer: Writer, random: Random) -> None:
 
 
 async def read_events(gateways: list[Gateway], run_id: str, random: Random) -> list[str]:
-    """As a browser does: again and again, behind the last event, until that is the end."""
+    """Reconnects after the last event, as a browser does, until the end event."""
     had: list[str] = []
     last: dict[str, str] = {}
     while True:
         client = random.choice(gateways).client
-        async with client.stream("GET", f"/jobs/{run_id}/logs/stream", headers=last) as answer:
-            if answer.status_code == 204:
+        async with client.stream("GET", f"/jobs/{run_id}/logs/stream", headers=last) as response:
+            if response.status_code == 204:
                 return had
             wanted = random.choice((1, 2, 5, 100, 1000))
-            async with aclosing(events_in(answer.aiter_lines())) as events:
+            async with aclosing(events_in(response.aiter_lines())) as events:
                 async for event in events:
                     assert event.event_id is not None
                     last = {"Last-Event-ID": event.event_id}
@@ -67,8 +67,8 @@ async def read_frames(gateways: list[Gateway], run_id: str, random: Random) -> l
     while True:
         async with joined(random.choice(gateways), run_id, sinceToken=token) as socket:
             wanted = random.choice((1, 2, 5, 20))
-            async for said in socket:
-                frame = orjson.loads(said)
+            async for text in socket:
+                frame = orjson.loads(text)
                 if frame["type"] == "log":
                     had += [entry["message"] for entry in frame["entries"]]
                     token = frame["nextToken"]
@@ -80,7 +80,7 @@ async def read_frames(gateways: list[Gateway], run_id: str, random: Random) -> l
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whoever_is_cut_at_random_has_every_line_once_and_in_order(
+async def test_every_line_arrives_once_and_in_order_over_random_disconnects(
     gateways: list[Gateway], config: NatsBackendConfig, seed: int
 ) -> None:
     random = Random(seed)

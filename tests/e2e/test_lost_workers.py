@@ -13,7 +13,7 @@ import pytest
 
 from support.programs import Program, connected, flow_worker, run_of, until, up
 
-# A run is given back after five of them.
+# A run is returned after five of them.
 QUICK = {"PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.4"}
 
 
@@ -27,7 +27,7 @@ def submit(client: httpx.Client, signpost: Path) -> str:
 
 
 def all_are(client: httpx.Client, run_ids: list[str], true: Callable[[dict[str, Any]], bool]) -> None:
-    """Return as soon as it is so of every one."""
+    """Waits until the condition holds for every run."""
     for run_id in run_ids:
         until(partial(run_of, client, run_id), true)
 
@@ -36,12 +36,14 @@ def held_by(name: str) -> Callable[[dict[str, Any]], bool]:
     return lambda shown: shown["worker_id"] == name and shown["tasks"].get("wait_for_file") == "RUNNING"
 
 
-def gave_back(program: Program) -> list[dict[str, Any]]:
+def returned_by_gateway(program: Program) -> list[dict[str, Any]]:
     return [line for line in program.logs() if line["message"] == "returned the job of a lost worker"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
-def test_a_run_goes_on_elsewhere_long_before_its_ack_wait_is_over(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_run_of_a_killed_worker_continues_elsewhere_before_its_ack_wait(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     signpost = tmp_path / "go-on"
     with up(tmp_path, env=QUICK) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
         run_id = submit(client, signpost)
@@ -56,14 +58,14 @@ def test_a_run_goes_on_elsewhere_long_before_its_ack_wait_is_over(tmp_path: Path
                 unlucky.out.wait_for('"outcome":"Fenced"')
             signpost.touch()
             ended = until(lambda: run_of(client, run_id), lambda shown: shown["status"] == "COMPLETED")
-        given_back = gave_back(program)
+        given_back = returned_by_gateway(program)
 
     assert (taken_over["attempt"], ended["attempt"], ended["worker_id"]) == (2, 2, "lucky")
-    # By the gateway, and not by the broker after AckWait; perhaps twice, because a stopped worker still asks for jobs.
+    # By the gateway, before AckWait; perhaps twice, because a stopped worker still requests jobs.
     assert {(line["run_id"], line["attempt"]) for line in given_back} == {(run_id, 1)}
 
 
-def test_a_gateway_that_was_killed_too_gives_the_run_back_once_it_is_there_again(tmp_path: Path) -> None:
+def test_a_restarted_gateway_returns_the_run_of_a_killed_worker(tmp_path: Path) -> None:
     signpost = tmp_path / "go-on"
     with up(tmp_path, env=QUICK) as program, connected(program) as client, working("unlucky", tmp_path) as unlucky:
         run_id = submit(client, signpost)
@@ -79,7 +81,7 @@ def test_a_gateway_that_was_killed_too_gives_the_run_back_once_it_is_there_again
     assert ended["attempt"] == 2
 
 
-def test_a_crowd_of_runs_of_a_killed_worker_goes_on_elsewhere(tmp_path: Path) -> None:
+def test_many_runs_of_a_killed_worker_continue_elsewhere(tmp_path: Path) -> None:
     signpost = tmp_path / "go-on"
     with (
         up(tmp_path, env=QUICK) as program,
@@ -95,6 +97,6 @@ def test_a_crowd_of_runs_of_a_killed_worker_goes_on_elsewhere(tmp_path: Path) ->
             all_are(client, run_ids, held_by("lucky"))
             signpost.touch()
             all_are(client, run_ids, lambda shown: shown["status"] == "COMPLETED")
-        given_back = gave_back(program)
+        given_back = returned_by_gateway(program)
 
     assert sorted(line["run_id"] for line in given_back) == sorted(run_ids)
