@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.domain.ids import WorkerId
-from pyoco_server.services.executions.service import cancel
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.supervisor.supervisor import Supervisor
 from support.world import HELLO, USER, World

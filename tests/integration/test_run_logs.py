@@ -18,7 +18,7 @@ from pyoco_server.domain.execution.state import Request
 from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.services.context import Stores
-from pyoco_server.services.executions.service import cancel
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.worker.runner_pool.pool import RunnerPool
 from pyoco_server.worker.supervisor.supervisor import Supervisor

@@ -34,7 +34,7 @@ class Faults:
     """The plan. Calls are named by store and method: `log.append`, `queue.publish`, `delivery.ack`."""
 
     def __init__(self) -> None:
-        self.away = False
+        self.is_offline = False
         self.calls: list[str] = []
         self._done: Counter[str] = Counter()
         self._something_done = asyncio.Event()
@@ -44,7 +44,7 @@ class Faults:
 
     @property
     def connected(self) -> bool:
-        return not self.away
+        return not self.is_offline
 
     def fail(self, call: str, error: Exception | None = None, *, times: int = 1) -> None:
         """The next calls of that name raise, and nothing of them is stored."""
@@ -66,7 +66,7 @@ class Faults:
         self.calls.append(call)
         self._something_tried.set()
         self._something_tried = asyncio.Event()
-        if self.away:
+        if self.is_offline:
             raise BrokerUnavailable
         await _happen(self._before[call])
 

@@ -19,7 +19,7 @@ from support.world import HELLO, USER, World
 RECORD_KEY = RecordKey("0" * 64)
 
 
-def asked(request_hash: str = "sha256:1", key: str = "k-1") -> Asked:
+def keyed_request(request_hash: str = "sha256:1", key: str = "k-1") -> Asked:
     return Asked(
         record_key=RECORD_KEY,
         key=IdempotencyKey(key),
@@ -44,17 +44,17 @@ class Submits:
         return Answer(status=200, body=execution.execution_id.encode())
 
 
-async def ask(world: World, work: Work | None = None, request: Asked | None = None) -> Answered:
+async def send(world: World, work: Work | None = None, request: Asked | None = None) -> Answered:
     """Executes the work once; by default submits a run."""
-    request = asked() if request is None else request
+    request = keyed_request() if request is None else request
     return await once(world.stores, request, world.stores.ids.run_id, work or Submits(world.stores))
 
 
-def killed(world: World) -> Action:
+def crash(world: World) -> Action:
     """From now on no call reaches a store, until the test restores the connection."""
 
     async def now() -> None:
-        world.faults.away = True
+        world.faults.is_offline = True
         raise BrokerUnavailable
 
     return now

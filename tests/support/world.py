@@ -132,20 +132,20 @@ class World:
     async def complete(self, run_id: RunId, instance_id: InstanceId = OURS) -> None:
         (await self.handle(run_id, CompleteExecution(at=self.now(), instance_id=instance_id))).accepted()
 
-    async def told(self, run_id: RunId) -> Execution:
-        """The run as its log has it."""
+    async def execution(self, run_id: RunId) -> Execution:
+        """The fold of the log."""
         return fold_commits(await self.truth.events.read(run_id), empty_execution(run_id))
 
-    async def shown(self, run_id: RunId) -> LoadedSnapshot | None:
+    async def snapshot(self, run_id: RunId) -> LoadedSnapshot | None:
         return await self.truth.snapshots.load(run_id)
 
     async def status(self, run_id: RunId) -> str:
         """The status in log and snapshot, which must agree."""
-        shown = await self.shown(run_id)
-        assert shown is not None
-        folded = await self.told(run_id)
-        assert shown.execution.version == folded.version
-        assert shown.plain["status"] == run_status(folded)
+        snapshot = await self.snapshot(run_id)
+        assert snapshot is not None
+        folded = await self.execution(run_id)
+        assert snapshot.execution.version == folded.version
+        assert snapshot.plain["status"] == run_status(folded)
         return run_status(folded)
 
     async def until(

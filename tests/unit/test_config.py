@@ -1,4 +1,4 @@
-"""Settings: defaults as the contract says, bad values refused with the variable's name, secrets never shown."""
+"""Settings: defaults of the contract, errors that name the variable, redacted secrets."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert all(getattr(config, setting.name) == setting.default for setting in SETTINGS)
 
 
-def test_every_setting_has_words_and_a_variable_of_its_own() -> None:
+def test_every_setting_has_a_description_and_its_own_variable() -> None:
     assert len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
     assert all(setting.about.endswith(".") and setting.accepts.words for setting in SETTINGS)
 
@@ -90,7 +90,7 @@ def test_an_empty_variable_is_an_unset_one() -> None:
     assert NatsBackendConfig.from_env({"PYOCO_CONSUMER_MAX_DELIVER": ""}).consumer_max_deliver == 20
 
 
-def test_an_override_wins_over_the_environment_unless_it_is_none() -> None:
+def test_an_override_other_than_none_replaces_the_environment() -> None:
     environ = {"PYOCO_DATA_DIR": "from-env", "PYOCO_DEFAULT_TAG": "env"}
 
     config = NatsBackendConfig.from_env(environ, data_dir="from-option", default_tag=None)
@@ -108,12 +108,12 @@ def test_an_unknown_override_is_a_programming_error() -> None:
 
 
 @pytest.mark.parametrize("word", ["1", "true", "yes", "on", "TRUE", "On"])
-def test_words_for_yes_are_true(word: str) -> None:
+def test_true_values_are_accepted(word: str) -> None:
     assert NatsBackendConfig.from_env({"PYOCO_WHEEL_SYNC_ENABLED": word}).wheel_sync_enabled is True
 
 
 @pytest.mark.parametrize("word", ["0", "false", "no", "off", "False", "OFF"])
-def test_words_for_no_are_false(word: str) -> None:
+def test_false_values_are_accepted(word: str) -> None:
     assert NatsBackendConfig.from_env({"PYOCO_LOG_UTC": word}).log_utc is False
 
 
@@ -162,7 +162,7 @@ def test_a_bad_value_is_refused_with_its_variable_its_value_and_what_is_accepted
     assert refused.value.err_id == "ERR-PYOCO-0018"
 
 
-def test_a_bad_value_given_by_a_program_is_refused_too() -> None:
+def test_a_bad_override_is_refused() -> None:
     with pytest.raises(InvalidUsage, match="PYOCO_ACK_PROGRESS_INTERVAL_SEC is nan"):
         NatsBackendConfig(ack_progress_interval_sec=math.nan)
 
@@ -181,7 +181,7 @@ def test_a_bad_value_given_by_a_program_is_refused_too() -> None:
         ({"PYOCO_DLQ_SUBJECT_PREFIX": "pyoco.work.dead"}, "PYOCO_WORK_SUBJECT_PREFIX"),
     ],
 )
-def test_settings_that_cannot_work_together_are_refused(environ: dict[str, str], blamed: str) -> None:
+def test_incompatible_settings_are_refused(environ: dict[str, str], blamed: str) -> None:
     with pytest.raises(InvalidUsage, match=blamed) as refused:
         NatsBackendConfig.from_env(environ)
 
@@ -201,7 +201,7 @@ TOKENS = {"PYOCO_JWT_ISSUER": "i", "PYOCO_JWT_AUDIENCE": "a", "PYOCO_JWT_PEM_FIL
         ("jwt, api_key", {"api_key", "jwt"}),
     ],
 )
-def test_the_ways_to_show_who_one_is_are_listed_in_any_order(mode: str, ways: set[str]) -> None:
+def test_authentication_methods_are_listed_in_any_order(mode: str, ways: set[str]) -> None:
     assert NatsBackendConfig.from_env({"PYOCO_HTTP_AUTH_MODE": mode, **TOKENS}).auth_ways == ways
 
 
@@ -212,20 +212,20 @@ def test_tokens_need_an_issuer_an_audience_and_a_key(mode: str, missing: str) ->
         NatsBackendConfig.from_env({"PYOCO_HTTP_AUTH_MODE": mode, **TOKENS, missing: ""})
 
 
-def test_there_is_one_file_of_keys_and_a_header_of_its_own_for_each_way() -> None:
+def test_there_is_one_key_file_and_each_method_has_its_own_header() -> None:
     with pytest.raises(InvalidUsage, match="both set"):
         NatsBackendConfig.from_env({**TOKENS, "PYOCO_JWT_JWKS_FILE": "jwks.json"})
     with pytest.raises(InvalidUsage, match="PYOCO_HTTP_API_KEY_HEADER"):
         NatsBackendConfig(http_auth_mode="api_key", http_api_key_header="authorization")
 
 
-def test_subjects_may_share_the_beginning_of_a_word() -> None:
+def test_subjects_may_share_a_prefix_of_a_token() -> None:
     config = NatsBackendConfig(work_subject_prefix="pyoco.work", dlq_subject_prefix="pyoco.workshop")
 
     assert config.dlq_subject_prefix == "pyoco.workshop"
 
 
-def test_several_servers_may_be_named() -> None:
+def test_several_servers_are_accepted() -> None:
     config = NatsBackendConfig.from_env({"PYOCO_NATS_URL": "nats://one:4222,tls://[::1]:4223"})
 
     assert config.nats_servers == ["nats://one:4222", "tls://[::1]:4223"]
@@ -234,14 +234,14 @@ def test_several_servers_may_be_named() -> None:
 def test_secrets_are_not_in_the_repr() -> None:
     config = NatsBackendConfig(nats_token="t0ken", auth_pepper="p3pper", nats_url="nats://ann:pass@host:4222")
 
-    shown = repr(config) + str(config)
+    text = repr(config) + str(config)
 
-    assert not [secret for secret in ("t0ken", "p3pper", "ann", "pass") if secret in shown]
-    assert "nats://***@host:4222" in shown
+    assert not [secret for secret in ("t0ken", "p3pper", "ann", "pass") if secret in text]
+    assert "nats://***@host:4222" in text
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1))
-def test_a_password_never_survives_the_removal_of_secrets(noise: str) -> None:
+def test_redaction_removes_every_password(noise: str) -> None:
     config = NatsBackendConfig(nats_url="nats://h")
     secret = f"5ecret{noise}5ecret"
 
@@ -258,7 +258,7 @@ def test_a_refused_url_is_shown_without_its_password() -> None:
     assert refused.value.__cause__ is None
 
 
-def test_settings_never_change() -> None:
+def test_settings_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         NatsBackendConfig().default_tag = "other"  # type: ignore[misc]
 
@@ -267,7 +267,7 @@ def test_only_the_two_secrets_are_secret() -> None:
     assert {name for name, setting in BY_NAME.items() if setting.secret} == {"nats_token", "auth_pepper"}
 
 
-def test_without_an_environment_that_of_the_process_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_environment_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")
     monkeypatch.setenv("PYOCO_DEFAULT_TAG", "mine")
 

@@ -1,4 +1,4 @@
-"""The files of deploy/ say what the code says: settings that exist, command lines that parse, time enough to stop."""
+"""Files of deploy/ agree with the code: existing settings, valid command lines, sufficient stop timeouts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ WORKER_STOPS_WITHIN_SEC = (
     BY_NAME["worker_stop_grace_period_sec"].default + supervisor.RELEASE_SEC + fork_client.EXIT_LIMIT_SEC
 )
 EVERYTHING_STOPS_WITHIN_SEC = WORKER_STOPS_WITHIN_SEC + up.OPEN_REQUESTS_PATIENCE_SEC + server.STOP_TIMEOUT_SEC
-# A goodbye, closing connections, a slow machine.
+# Deregistration, closing connections, a slow machine.
 MARGIN_SEC = 10
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_every_variable_that_is_named_is_a_setting(path: Path) -> None:
+def test_every_named_variable_is_a_setting(path: Path) -> None:
     known = {setting.variable for setting in SETTINGS}
 
     named = set(re.findall(r"\bPYOCO_[A-Z_]+", path.read_text("utf-8")))
@@ -64,7 +64,7 @@ def test_the_environment_of_a_container_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_a_unit_starts_with_its_own_options_and_with_those_of_the_example(path: Path) -> None:
+def test_a_unit_starts_with_its_options_and_those_of_the_example(path: Path) -> None:
     unit = deployment.read_unit(path)
     own = deployment.environment_of(unit)
     example = deployment.read_environment(SYSTEMD / f"{Path(unit['EnvironmentFile'][0]).name}.example")
@@ -85,7 +85,7 @@ def test_a_command_line_of_the_document_parses(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_a_stop_reaches_the_main_process_alone(path: Path) -> None:
+def test_a_stop_signals_only_the_main_process(path: Path) -> None:
     unit = deployment.read_unit(path)
 
     assert (unit["KillMode"], unit["KillSignal"]) == (["mixed"], ["SIGTERM"])
@@ -94,13 +94,13 @@ def test_a_stop_reaches_the_main_process_alone(path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "needed_sec"), [(WORKER_UNIT, WORKER_STOPS_WITHIN_SEC), (SERVER_UNIT, EVERYTHING_STOPS_WITHIN_SEC)]
 )
-def test_systemd_waits_until_runs_are_handed_back(path: Path, needed_sec: float) -> None:
+def test_systemd_waits_until_runs_are_returned(path: Path, needed_sec: float) -> None:
     (timeout,) = deployment.read_unit(path)["TimeoutStopSec"]
 
     assert deployment.seconds(timeout) >= needed_sec + MARGIN_SEC
 
 
-def test_docker_waits_until_runs_are_handed_back() -> None:
+def test_docker_waits_until_runs_are_returned() -> None:
     worker = OURS["worker"]
     grace_sec = float(worker["environment"]["PYOCO_WORKER_STOP_GRACE_PERIOD_SEC"])
 
@@ -109,7 +109,7 @@ def test_docker_waits_until_runs_are_handed_back() -> None:
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_bad_settings_run_into_the_start_limit_and_a_broker_that_is_away_does_not(path: Path) -> None:
+def test_invalid_settings_reach_the_start_limit_and_an_outage_does_not(path: Path) -> None:
     unit = deployment.read_unit(path)
     interval, burst, pause = (
         deployment.seconds(unit[name][0]) for name in ("StartLimitIntervalSec", "StartLimitBurst", "RestartSec")
@@ -119,7 +119,7 @@ def test_bad_settings_run_into_the_start_limit_and_a_broker_that_is_away_does_no
     assert burst * (pause + connect.CONNECT_SEC) > interval
 
 
-def test_workers_of_containers_have_names_of_their_own_although_their_pids_are_the_same(
+def test_container_workers_have_unique_names_despite_equal_pids(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(os, "getpid", lambda: 7)
@@ -134,8 +134,8 @@ def test_workers_of_containers_have_names_of_their_own_although_their_pids_are_t
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_a_unit_begins_where_it_may_write(path: Path) -> None:
-    # pyoco makes a folder artifacts/ there when a run begins; in a folder that is read only every run would fail.
+def test_a_unit_starts_in_a_writable_folder(path: Path) -> None:
+    # pyoco creates artifacts/ there at the start of a run; in a read-only folder every run would fail.
     unit = deployment.read_unit(path)
 
     (folder,), (state,) = unit["WorkingDirectory"], unit["StateDirectory"]
@@ -143,7 +143,7 @@ def test_a_unit_begins_where_it_may_write(path: Path) -> None:
     assert folder == f"%S/{state}"
 
 
-def test_a_container_begins_where_it_may_write() -> None:
+def test_a_container_starts_in_a_writable_folder() -> None:
     instructions = dict(deployment.dockerfile())
 
     assert instructions["WORKDIR"] == instructions["VOLUME"]
@@ -184,7 +184,7 @@ def test_the_broker_of_compose_is_the_version_that_is_tested() -> None:
     assert tuple(int(part) for part in version.split("."))[:2] >= topology.OLDEST_SERVER
 
 
-def test_what_the_dockerfile_copies_is_there_and_not_ignored() -> None:
+def test_files_copied_by_the_dockerfile_exist_and_are_not_ignored() -> None:
     let_in = {line[1:] for line in (ROOT / ".dockerignore").read_text("utf-8").splitlines() if line.startswith("!")}
     copied = [rest.split()[:-1] for instruction, rest in deployment.dockerfile() if instruction == "COPY"]
     from_context = [name for names in copied if not names[0].startswith("--from") for name in names]
@@ -194,8 +194,8 @@ def test_what_the_dockerfile_copies_is_there_and_not_ignored() -> None:
     assert {Path(name).parts[0] for name in from_context} == let_in
 
 
-def test_the_image_runs_a_command_that_parses_and_asks_for_health_where_it_listens() -> None:
-    instructions = dict(deployment.dockerfile())  # the last of each, which is that of the final image
+def test_the_image_runs_a_valid_command_and_checks_health_at_its_port() -> None:
+    instructions = dict(deployment.dockerfile())  # the last of each, which belongs to the final image
     command = deployment.parse(deployment.docker_command(instructions["CMD"]))
     python, _, program = deployment.docker_command(instructions["HEALTHCHECK"])
 
@@ -206,7 +206,7 @@ def test_the_image_runs_a_command_that_parses_and_asks_for_health_where_it_liste
     assert deployment.parse(OURS["gateway"]["command"])["port"] == command["port"]
 
 
-def test_what_the_image_sets_is_a_setting_within_its_volume() -> None:
+def test_variables_of_the_image_are_settings_within_its_volume() -> None:
     (variables,) = (rest for instruction, rest in deployment.dockerfile() if instruction == "ENV" and "PYOCO_" in rest)
     environment = dict(word.split("=", 1) for word in variables.split())
     (volume,) = (rest for instruction, rest in deployment.dockerfile() if instruction == "VOLUME")
@@ -217,7 +217,7 @@ def test_what_the_image_sets_is_a_setting_within_its_volume() -> None:
     assert Path(config.wheel_sync_dir).is_relative_to(volume)
 
 
-def test_the_broker_of_compose_is_handed_the_variable_that_its_configuration_reads() -> None:
+def test_the_broker_of_compose_gets_the_variable_of_its_configuration() -> None:
     text = (DOCKER / "nats.conf").read_text("utf-8")
 
     read = re.findall(r"\$(\w+)", text)

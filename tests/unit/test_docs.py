@@ -1,4 +1,4 @@
-"""The generated pages say what the code says, and every document that is linked is there."""
+"""Generated pages are current, and linked documents exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_generated_page_is_current(name: str) -> None:
 
 
 @pytest.mark.parametrize("document", [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")], ids=lambda path: path.name)
-def test_a_link_between_documents_leads_somewhere(document: Path) -> None:
+def test_a_link_between_documents_resolves(document: Path) -> None:
     broken = [link for link in LINK.findall(document.read_text("utf-8")) if not (document.parent / link).exists()]
 
     assert broken == []

@@ -1,4 +1,4 @@
-"""The dotenv file: what its lines may be, what it never does, and how it complains."""
+"""The dotenv file: syntax, precedence, and errors without values."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Loader:
         ("# a comment\n\n   \nKEY=value\r\n", "value"),
     ],
 )
-def test_a_line_gives_its_key_its_value(load: Loader, line: str, value: str) -> None:
+def test_a_line_sets_its_variable(load: Loader, line: str, value: str) -> None:
     assert load(line) == {"KEY": value}
 
 
 @pytest.mark.parametrize(
     "line", ["KEY", "=value", "1KEY=value", "KEY='open", 'KEY="open', "KEY='a'b", "export", "A-B=c"]
 )
-def test_a_malformed_line_is_refused_with_its_file_and_number_but_not_shown(load: Loader, line: str) -> None:
+def test_a_malformed_line_is_refused_with_file_and_number_but_not_echoed(load: Loader, line: str) -> None:
     with pytest.raises(InvalidUsage) as refused:
         load(f"FINE=1\n{line}\n")
 
@@ -91,21 +91,21 @@ def test_a_missing_default_file_adds_nothing(tmp_path: Path, monkeypatch: pytest
     assert environ == {}
 
 
-def test_a_file_that_was_asked_for_must_be_there(tmp_path: Path) -> None:
+def test_a_requested_file_must_exist(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.env")
 
     with pytest.raises(InvalidUsage, match=r"PYOCO_ENV_FILE is .*missing\.env"):
         load_dotenv({"PYOCO_ENV_FILE": missing})
 
 
-def test_a_file_that_cannot_even_be_looked_for_is_not_there() -> None:
-    too_long = "x" * 300  # like a folder that may not be entered, and for every user alike
+def test_an_inaccessible_path_counts_as_missing() -> None:
+    too_long = "x" * 300  # like a folder without permission, for every user
 
     with pytest.raises(InvalidUsage, match="accepted: a file that exists"):
         load_dotenv({"PYOCO_ENV_FILE": too_long})
 
 
-def test_a_file_that_was_asked_for_is_read(tmp_path: Path) -> None:
+def test_a_requested_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "my.env").write_text("KEY=value")
     environ = {"PYOCO_ENV_FILE": str(tmp_path / "my.env")}
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         load_dotenv({"PYOCO_ENV_FILE": str(tmp_path / "my.env")})
 
 
-def test_loading_can_be_switched_off(load: Loader) -> None:
+def test_loading_can_be_disabled(load: Loader) -> None:
     assert load("nonsense", PYOCO_LOAD_DOTENV="0") == {"PYOCO_LOAD_DOTENV": "0"}
 
 
@@ -133,7 +133,7 @@ def test_a_bad_switch_is_refused(load: Loader) -> None:
 def test_the_settings_of_the_process_include_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path(".env").write_text("PYOCO_DEFAULT_TAG=from-file\nPYOCO_LOG_LEVEL=DEBUG\n")
-    # Set first, so that what the file adds is taken away again after the test.
+    # Set first, so that monkeypatch removes the variable after the test.
     for variable in ("PYOCO_DEFAULT_TAG", "PYOCO_LOAD_DOTENV", "PYOCO_ENV_FILE"):
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)

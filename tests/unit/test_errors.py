@@ -37,7 +37,7 @@ def by_number() -> dict[str, list[type[PyocoError]]]:
 
 
 @pytest.mark.parametrize(("number", "message"), CONTRACT.items())
-def test_an_error_of_the_contract_says_in_japanese_what_the_contract_says(number: str, message: str) -> None:
+def test_an_error_of_the_contract_has_the_japanese_text_of_the_contract(number: str, message: str) -> None:
     assert message in {error.message_ja for error in by_number()[number]}
 
 
@@ -61,7 +61,7 @@ def test_errors_that_share_an_id_differ_in_kind_exactly_if_they_differ_in_code()
         assert len({error.kind for error in errors}) == len({error.code for error in errors}), number
 
 
-def test_an_error_without_a_detail_says_what_the_catalogue_says() -> None:
+def test_an_error_without_a_detail_has_the_text_of_the_catalogue() -> None:
     error = RunNotFound(run_id="r1")
 
     assert str(error) == "run not found"

@@ -1,4 +1,4 @@
-"""Log lines: the contract's fields, the original exception, no secrets, and a program that goes on whatever happens."""
+"""Log lines: fields of the contract, the original exception, no secrets, and no failure of the program."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def configure(capsys: pytest.CaptureFixture[str]) -> Iterator[Configure]:
     level = root.level
 
     def configure(service: str = "pyoco-server:http", **settings: Any) -> Callable[[], list[str]]:
-        for stranger in [one for one in root.handlers if not isinstance(one, LineHandler)]:
-            root.removeHandler(stranger)  # pytest's raise where ours must not, and come back with the next test
+        for foreign in [one for one in root.handlers if not isinstance(one, LineHandler)]:
+            root.removeHandler(
+                foreign
+            )  # pytest's handlers raise where ours must not; pytest restores them for the next test
         configure_logging(service, NatsBackendConfig(**settings))
         return lambda: capsys.readouterr().out.splitlines()
 
@@ -42,12 +44,12 @@ def fail() -> NoReturn:
     raise ValueError("too odd")
 
 
-class Unspeakable:
+class Unprintable:
     def __repr__(self) -> str:
         raise RuntimeError("no words")
 
 
-def test_a_line_says_when_where_and_what(configure: Configure) -> None:
+def test_a_line_has_time_origin_and_message(configure: Configure) -> None:
     lines = configure("pyoco-server:worker")
 
     logger.info("attempt %s", "finished", extra={"run_id": "r1", "seconds": 0.42})
@@ -61,13 +63,13 @@ def test_a_line_says_when_where_and_what(configure: Configure) -> None:
         "logger": "test.logs",
         "message": "attempt finished",
         "pathname": __file__,
-        "func": "test_a_line_says_when_where_and_what",
+        "func": "test_a_line_has_time_origin_and_message",
         "run_id": "r1",
         "seconds": 0.42,
     }
 
 
-def test_an_error_carries_its_exception_and_where_it_came_from(configure: Configure) -> None:
+def test_an_error_has_its_exception_and_origin(configure: Configure) -> None:
     lines = configure()
 
     try:
@@ -98,7 +100,7 @@ def test_the_original_exception_is_in_the_traceback(configure: Configure) -> Non
     assert "ValueError: too odd" in line["exc_traceback"]
 
 
-def test_an_error_of_the_catalogue_brings_its_ids_and_facts(configure: Configure) -> None:
+def test_an_error_of_the_catalogue_has_its_ids_and_facts(configure: Configure) -> None:
     lines = configure()
 
     logger.error("no such run", exc_info=RunNotFound(run_id="r1", tag="old"), extra={"tag": "new"})
@@ -108,7 +110,7 @@ def test_an_error_of_the_catalogue_brings_its_ids_and_facts(configure: Configure
     assert line["tag"] == "new"
 
 
-def test_a_traceback_can_be_left_out(configure: Configure) -> None:
+def test_a_traceback_can_be_disabled(configure: Configure) -> None:
     lines = configure(log_include_traceback=False)
 
     logger.error("it failed", exc_info=ValueError("too odd"))
@@ -126,7 +128,7 @@ def test_a_fact_cannot_overwrite_a_field_of_the_line(configure: Configure) -> No
     assert "forged" not in lines()[0]
 
 
-def test_local_time_carries_its_offset(configure: Configure) -> None:
+def test_local_time_has_its_offset(configure: Configure) -> None:
     lines = configure(log_utc=False)
 
     logger.info("hello")
@@ -143,7 +145,7 @@ def test_lines_below_the_level_are_not_written(configure: Configure) -> None:
     assert [json.loads(line)["message"] for line in lines()] == ["loud"]
 
 
-def test_text_lines_are_for_people(configure: Configure) -> None:
+def test_the_text_format_is_readable(configure: Configure) -> None:
     lines = configure(log_format="text")
 
     logger.error("it failed", exc_info=RunNotFound("no run r1"), extra={"run_id": "r1"})
@@ -154,7 +156,7 @@ def test_text_lines_are_for_people(configure: Configure) -> None:
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
-def test_a_fact_begins_no_line_of_its_own(configure: Configure, log_format: str) -> None:
+def test_a_fact_cannot_start_a_new_line(configure: Configure, log_format: str) -> None:
     lines = configure(log_format=log_format)
 
     logging.getLogger("a").warning("run failed", extra={"flow_name": "x\n2026 ERROR made up\x1b[31m", "tag": "été"})
@@ -182,7 +184,7 @@ def test_secrets_of_the_configuration_are_never_written(configure: Configure, lo
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         ({"a": [1, None]}, {"a": [1, None]}),
         ({1: "one"}, {"1": "one"}),
@@ -194,20 +196,20 @@ def test_secrets_of_the_configuration_are_never_written(configure: Configure, lo
         (float("nan"), None),
     ],
 )
-def test_any_fact_finds_a_form(configure: Configure, value: object, shown: object) -> None:
+def test_any_value_of_a_fact_is_serialised(configure: Configure, value: object, expected: object) -> None:
     lines = configure()
 
     logger.info("fact", extra={"fact": value})
 
-    assert json.loads(lines()[0])["fact"] == shown
+    assert json.loads(lines()[0])["fact"] == expected
 
 
 @pytest.mark.parametrize("log_format", ["json", "text"])
-def test_a_record_that_cannot_be_written_leaves_a_line_that_says_so(configure: Configure, log_format: str) -> None:
+def test_an_unwritable_record_is_replaced_by_a_line_that_reports_it(configure: Configure, log_format: str) -> None:
     lines = configure(log_format=log_format)
 
     logger.info("%d apples", "no number")
-    logger.info("fact", extra={"fact": Unspeakable()})
+    logger.info("fact", extra={"fact": Unprintable()})
     logger.info("still here")
 
     first, second, third = lines()
@@ -217,7 +219,7 @@ def test_a_record_that_cannot_be_written_leaves_a_line_that_says_so(configure: C
     assert "still here" in third
 
 
-def test_a_closed_stdout_stops_nobody(
+def test_a_closed_stdout_does_not_stop_the_program(
     configure: Configure, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stdout = io.TextIOWrapper(io.BytesIO())
@@ -230,7 +232,7 @@ def test_a_closed_stdout_stops_nobody(
     assert "ERR-PYOCO-0013" in capsys.readouterr().err
 
 
-def test_lines_are_utf8_whatever_the_locale_says(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_utf8_in_every_locale(configure: Configure, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     configure()
@@ -250,9 +252,9 @@ def test_configuring_twice_writes_every_line_once(configure: Configure) -> None:
     assert len([one for one in logging.getLogger().handlers if isinstance(one, LineHandler)]) == 1
 
 
-def test_uvicorns_lines_look_like_all_others(configure: Configure) -> None:
-    stranger = logging.StreamHandler(io.StringIO())
-    logging.getLogger("uvicorn.access").addHandler(stranger)
+def test_uvicorns_lines_have_the_same_format(configure: Configure) -> None:
+    foreign = logging.StreamHandler(io.StringIO())
+    logging.getLogger("uvicorn.access").addHandler(foreign)
     logging.getLogger("uvicorn.access").propagate = False
 
     lines = configure()
@@ -262,10 +264,10 @@ def test_uvicorns_lines_look_like_all_others(configure: Configure) -> None:
     written = [json.loads(line) for line in lines()]
     assert [line["message"] for line in written] == list(UVICORN_LOGGERS)
     assert not [line for line in written if "color_message" in line]
-    assert stranger not in logging.getLogger("uvicorn.access").handlers
+    assert foreign not in logging.getLogger("uvicorn.access").handlers
 
 
-def test_without_settings_those_of_the_environment_are_used(
+def test_the_default_settings_are_those_of_the_environment(
     configure: Configure, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PYOCO_LOAD_DOTENV", "0")

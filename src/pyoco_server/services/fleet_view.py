@@ -81,12 +81,12 @@ class FleetView:
 
     def workers(self) -> Sequence[WorkerStatus]:
         present = self._present()
-        return [self._status(heard, present) for heard in self._known.values()]
+        return [self._status(known, present) for known in self._known.values()]
 
     def worker(self, worker_id: WorkerId) -> WorkerStatus | None:
         present = self._present()
-        heard = self._known.get(worker_id)
-        return None if heard is None else self._status(heard, present)
+        known = self._known.get(worker_id)
+        return None if known is None else self._status(known, present)
 
     def alive(self) -> int:
         """The number of workers that have not stopped and were not silent for too long."""
@@ -172,16 +172,16 @@ class FleetView:
 
     def _restart_silence(self, *, lost_at: float, now: float) -> None:
         timeout_sec = self._config.worker_disconnect_timeout_sec
-        for worker_id, heard in self._known.items():
-            silent_sec = max(0.0, lost_at - heard.seen_at)
+        for worker_id, known in self._known.items():
+            silent_sec = max(0.0, lost_at - known.seen_at)
             was_lost = silent_sec > timeout_sec
-            self._known[worker_id] = replace(heard, seen_at=now - silent_sec if was_lost else now)
+            self._known[worker_id] = replace(known, seen_at=now - silent_sec if was_lost else now)
 
-    def _status(self, heard: _Known, present: float) -> WorkerStatus:
-        silent_sec = max(0.0, present - heard.seen_at)
+    def _status(self, known: _Known, present: float) -> WorkerStatus:
+        silent_sec = max(0.0, present - known.seen_at)
         timeout_sec = self._config.worker_disconnect_timeout_sec
-        state = state_of(heard.record, silent_sec=silent_sec, disconnect_timeout_sec=timeout_sec)
-        return WorkerStatus(record=heard.record, silent_sec=silent_sec, state=state)
+        state = state_of(known.record, silent_sec=silent_sec, disconnect_timeout_sec=timeout_sec)
+        return WorkerStatus(record=known.record, silent_sec=silent_sec, state=state)
 
 
 def _heartbeat(record: WorkerRecord) -> tuple[str, float]:

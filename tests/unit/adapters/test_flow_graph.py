@@ -1,4 +1,4 @@
-"""What the reader of graphs accepts pyoco builds and runs, with the same nodes; it refuses little else."""
+"""The graph reader accepts what pyoco builds and runs, with the same nodes, and refuses little else."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _read(text: str) -> FlowGraph | None:
 @example("repeat(count=2){ a >> a } >> a")
 @example("switch(on=x){ default: 'a >> b' }")
 @example("switch(on=x){ 1: 'repeat(count=2, cuont=1){ a }' }")
-def test_a_graph_is_accepted_with_its_nodes_where_pyoco_builds_and_runs_it(text: str) -> None:
+def test_a_graph_that_pyoco_runs_is_accepted_with_its_nodes(text: str) -> None:
     flow = _built_by_pyoco(text)
 
     graph = _read(text)

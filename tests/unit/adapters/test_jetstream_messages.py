@@ -1,4 +1,4 @@
-"""What comes off the wire, however it is cut into pieces."""
+"""Parsing of the NATS protocol, for any split of the bytes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ WIRE = (
     b"+OK\r\n"
     b"HMSG work 2 $JS.ACK.x %d %d\r\n%b{}\r\n"
     % (len(BLOCK), len(BLOCK) + 2, BLOCK)
-    + b"MSG nobody.listens 9 4\r\nMSG \r\n"
+    + b"MSG no.listener 9 4\r\nMSG \r\n"
     + b"HMSG _INBOX.b 1 16 16\r\nNATS/1.0 503\r\n\r\n\r\n"
 )
-HEARD = [
+RECEIVED = [
     Message(b"news", b"", b"", b"hello"),
     Message(b"news", b"_INBOX.a", b"", b""),
     Message(b"work", b"$JS.ACK.x", BLOCK, b"{}"),
@@ -31,14 +31,14 @@ HEARD = [
 ]
 
 
-class Hearing(LeanClient):
-    """A client without a socket, which remembers what reached it."""
+class RecordingClient(LeanClient):
+    """A client without a socket that records its messages."""
 
     def __init__(self) -> None:
         super().__init__(lambda: None)
-        self.heard: list[Message] = []
+        self.received: list[Message] = []
         self.pings = 0
-        self._listeners.update({1: self.heard.append, 2: self.heard.append})
+        self._listeners.update({1: self.received.append, 2: self.received.append})
 
     async def _process_ping(self) -> None:
         self.pings += 1
@@ -46,19 +46,19 @@ class Hearing(LeanClient):
 
 @given(st.sets(st.integers(min_value=1, max_value=len(WIRE) - 1)))
 async def test_messages_are_the_same_however_the_bytes_arrive(cuts: set[int]) -> None:
-    client = Hearing()
+    client = RecordingClient()
     edges = [0, *sorted(cuts), len(WIRE)]
 
     for start, end in pairwise(edges):
         await client._ps.parse(WIRE[start:end])
 
-    assert client.heard == HEARD
+    assert client.received == RECEIVED
     assert client.pings == 1
 
 
 async def test_an_unknown_protocol_line_is_an_error() -> None:
     with pytest.raises(ProtocolError):
-        await Hearing()._ps.parse(b"HTTP/1.1 400 Bad Request\r\n")
+        await RecordingClient()._ps.parse(b"HTTP/1.1 400 Bad Request\r\n")
 
 
 def test_headers_are_found_by_name() -> None:

@@ -1,4 +1,4 @@
-"""What the lean client writes, and when: together with other things, but never not at all."""
+"""Writes of the lean client: batched, in order, and never delayed without end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyoco_server.adapters.jetstream.client import BATCH_SEC, LATER_SEC, LeanCli
 
 
 class Socket:
-    """The end of the transport where bytes leave."""
+    """A transport that records written bytes."""
 
     def __init__(self) -> None:
         self.written: asyncio.Queue[bytes] = asyncio.Queue()
@@ -32,7 +32,7 @@ def client(socket: Socket) -> LeanClient:
     return client
 
 
-async def test_a_delayed_command_is_sent_without_a_further_one(client: LeanClient, socket: Socket) -> None:
+async def test_a_delayed_command_is_sent_without_another_command(client: LeanClient, socket: Socket) -> None:
     client.write(b"ack", within_sec=LATER_SEC)
 
     async with asyncio.timeout(5):
@@ -60,7 +60,7 @@ async def test_unsent_commands_are_dropped_with_the_connection(client: LeanClien
         assert await socket.written.get() == b"later"
 
 
-async def test_writing_to_a_closed_socket_is_no_error(client: LeanClient) -> None:
+async def test_a_write_to_a_closed_socket_raises_nothing(client: LeanClient) -> None:
     class Closed:
         def write(self, data: bytes) -> None:
             raise RuntimeError("unable to perform operation; the handler is closed")

@@ -1,4 +1,4 @@
-"""Who waits for which reply, and when the server is doubted."""
+"""Pending replies, and when a silent server counts as lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyoco_server.adapters.jetstream.client import Message, Replies
 from pyoco_server.adapters.jetstream.failures import NoAnswer
 
 
-async def test_a_reply_that_does_not_come_puts_the_server_in_doubt_until_it_says_anything_at_all() -> None:
+async def test_a_missing_reply_makes_the_server_suspect_until_any_message() -> None:
     replies = Replies(b"_INBOX.", asyncio.get_running_loop())
     _, unanswered = replies.expect(timeout_sec=0.01, many=False, strict=True)
     other, answered = replies.expect(timeout_sec=60.0, many=False)
@@ -24,20 +24,20 @@ async def test_a_reply_that_does_not_come_puts_the_server_in_doubt_until_it_says
     assert not replies.in_doubt
 
 
-async def test_a_late_reply_is_waited_for_while_others_come_in_but_not_for_ever() -> None:
+async def test_a_late_reply_is_awaited_while_others_arrive_but_not_for_ever() -> None:
     loop = asyncio.get_running_loop()
     replies = Replies(b"_INBOX.", loop)
     subject, late = replies.expect(timeout_sec=0.15, many=False)
     _, lost = replies.expect(timeout_sec=0.15, many=False)
     _, strict = replies.expect(timeout_sec=0.15, many=False, strict=True)
 
-    def somebody_else_is_answered() -> None:
+    def receive_another_reply() -> None:
         other, _ = replies.expect(timeout_sec=1.0, many=False)
         replies.receive(Message(other, b"", b"", b""))
         if not lost.done():
-            loop.call_later(0.02, somebody_else_is_answered)
+            loop.call_later(0.02, receive_another_reply)
 
-    somebody_else_is_answered()
+    receive_another_reply()
 
     with pytest.raises(NoAnswer):
         await strict

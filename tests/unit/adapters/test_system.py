@@ -22,7 +22,7 @@ def test_a_run_id_is_a_uuid_of_version_7_that_carries_its_time() -> None:
     assert parse_run_id(run_id) == run_id
 
 
-def test_ids_of_one_process_rise_without_exception() -> None:
+def test_ids_of_one_process_always_rise() -> None:
     ids = SystemIds()
 
     made = [ids.run_id() for _ in range(20_000)]
@@ -38,7 +38,7 @@ def test_ids_rise_even_when_the_clock_is_set_back(monkeypatch: pytest.MonkeyPatc
     assert ids.run_id() > before
 
 
-def test_commits_and_instances_are_named_by_32_hex_digits() -> None:
+def test_ids_of_commits_and_instances_have_32_hex_digits() -> None:
     ids = SystemIds()
 
     for name in (ids.commit_id(), ids.instance_id()):
@@ -46,6 +46,6 @@ def test_commits_and_instances_are_named_by_32_hex_digits() -> None:
         assert UUID(hex=name).version == 7
 
 
-def test_the_clock_tells_unix_seconds() -> None:
+def test_the_clock_returns_unix_seconds() -> None:
     assert abs(SystemClock().now() - time.time()) < 1.0
     assert SystemClock().monotonic() <= SystemClock().monotonic()

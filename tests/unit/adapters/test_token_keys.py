@@ -1,4 +1,4 @@
-"""Files with an issuer's public keys: which of them can be used, and what a change of the file does."""
+"""Files with an issuer's public keys: which keys are usable, and how a changed file is reloaded."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_algorithm_belongs_to_the_key() -> None:
         "null",
     ],
 )
-def test_a_key_that_cannot_be_used_is_left_out(left_out: Any) -> None:
+def test_an_unusable_key_is_skipped(left_out: Any) -> None:
     assert list(read_jwks(jwks(left_out, jwk_of(EC_KEY, "good")))) == ["good"]
     with pytest.raises(InvalidUsage, match="no key"):
         read_jwks(jwks(left_out))
@@ -87,12 +87,12 @@ def test_an_invalid_jwks_is_rejected(data: bytes) -> None:
         read_jwks(data)
 
 
-def test_two_keys_of_the_same_name_are_refused() -> None:
+def test_two_keys_with_the_same_id_are_refused() -> None:
     with pytest.raises(InvalidUsage, match="two keys"):
         read_jwks(jwks(jwk_of(RSA_KEY, "x"), jwk_of(OTHER_RSA_KEY, "x")))
 
 
-def test_a_secret_key_is_refused_wherever_it_stands() -> None:
+def test_a_secret_key_is_refused_at_any_position() -> None:
     private = RSAAlgorithm.to_jwk(RSA_KEY, as_dict=True) | {"kid": "x"}
 
     for read, data in ((read_jwks, jwks(private)), (read_jwks, jwks({"kid": "x", "k": "c2VjcmV0"}))):
@@ -103,12 +103,12 @@ def test_a_secret_key_is_refused_wherever_it_stands() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"-----BEGIN", pem_of(WEAK_RSA_KEY), pem_of(LARGE_EC_KEY), ED_PEM, b"\xff\0"])
-def test_a_pem_that_cannot_be_used_is_refused(data: bytes) -> None:
+def test_an_unusable_pem_is_refused(data: bytes) -> None:
     with pytest.raises(InvalidUsage, match="RSA of at least 2048 bits or P-256"):
         read_pem(data)
 
 
-def test_an_unusable_key_file_stops_the_start_and_is_named(tmp_path: Path) -> None:
+def test_an_unusable_key_file_prevents_the_start_and_is_named(tmp_path: Path) -> None:
     large = tmp_path / "large.pem"
     large.write_bytes(b"x" * (MAX_FILE_BYTES + 1))
     broken = tmp_path / "broken.pem"
@@ -119,7 +119,7 @@ def test_an_unusable_key_file_stops_the_start_and_is_named(tmp_path: Path) -> No
             TokenKeys(file, read_pem, ManualClock())
 
 
-def test_a_file_that_changes_is_read_again_and_a_bad_one_changes_nothing(
+def test_a_changed_file_is_reloaded_and_an_invalid_one_is_ignored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock, file = ManualClock(), tmp_path / "jwks.json"

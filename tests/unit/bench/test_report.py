@@ -1,4 +1,4 @@
-"""The table must not flatter: ratios point the right way, a missing figure is no verdict, failures are told."""
+"""Benchmark reports: direction of ratios, missing figures, failed steps."""
 
 import json
 from pathlib import Path
@@ -55,13 +55,13 @@ def test_a_budget_relative_to_the_peer_compares_medians(ours: float, holds: bool
     assert row_of(journal, "drain.one.interval")["holds"] is holds
 
 
-def test_a_budget_whose_figures_are_missing_is_neither_kept_nor_broken() -> None:
+def test_a_budget_without_figures_has_no_verdict() -> None:
     journal = journal_of(ours={"drain.one.interval": [400.0]})
 
     assert row_of(journal, "drain.one.interval")["holds"] is None
 
 
-def test_the_share_of_the_bare_framework_is_taken_of_the_faster_client() -> None:
+def test_the_share_of_the_bare_framework_uses_the_faster_client() -> None:
     budget = ROWS["submit.64.interval"].budget
     slow_wrk = journal_of(
         ours={"submit.64.interval": [3500.0]}, limit={"bare.wrk.64": [6000.0], "bare.built-in.64": [8000.0]}
@@ -76,7 +76,7 @@ def test_the_99th_percentile_of_few_values_is_the_slowest() -> None:
     assert p99([float(value) for value in range(1, 201)]) == 198.0
 
 
-def test_a_step_that_fails_becomes_a_note_and_the_next_one_is_measured() -> None:
+def test_a_failed_step_becomes_a_note_and_the_next_one_is_measured() -> None:
     journal = Journal()
 
     with journal.step("peer", "drain"):
@@ -88,7 +88,7 @@ def test_a_step_that_fails_becomes_a_note_and_the_next_one_is_measured() -> None
     assert journal.median("peer", "list.100.all") == 5.0
 
 
-def test_results_replace_only_what_stands_between_the_markers(tmp_path: Path) -> None:
+def test_results_replace_only_the_text_between_the_markers(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
 

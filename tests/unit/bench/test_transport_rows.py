@@ -1,4 +1,4 @@
-"""The picture of the ways to watch: a bar for every figure, as long as it says, in a file that browsers read."""
+"""The chart of the watch transports: one bar per figure, in proportion, as valid SVG."""
 
 import json
 from pathlib import Path
@@ -19,22 +19,22 @@ def widths(picture: str) -> list[float]:
     return [float(bar.attrib["width"]) for bar in Xml.fromstring(picture).iter(f"{SVG}rect")]
 
 
-def test_every_way_that_is_measured_has_its_rows() -> None:
+def test_every_measured_transport_has_its_rows() -> None:
     assert WAYS.keys() == MEASURED.keys()
     assert {row.key for row in way_rows()} == {*figures(), "ways.nobody.cpu"}
 
 
-def test_a_bar_is_as_long_as_its_figure_beside_the_longest() -> None:
+def test_bars_are_proportional_to_their_figures() -> None:
     first, second, *_ = widths(drawn(figures(**{"ways.poll02.late_p50": 5.0})))
 
     assert second == pytest.approx(first / 2, abs=0.1)
 
 
-def test_a_figure_of_nothing_has_a_bar_all_the_same() -> None:
+def test_a_zero_figure_has_a_bar() -> None:
     assert min(widths(drawn(dict.fromkeys(figures(), 0.0)))) > 0
 
 
-def test_what_was_written_as_json_is_drawn_into_a_file(tmp_path: Path) -> None:
+def test_results_in_json_are_drawn_into_a_file(tmp_path: Path) -> None:
     rows = [{"key": key, "ours": {"median": value}} for key, value in figures().items()]
     source, picture = tmp_path / "ways.json", tmp_path / "ways.svg"
     source.write_text(json.dumps({"rows": [*rows, {"key": "sse.p50", "ours": None}]}))

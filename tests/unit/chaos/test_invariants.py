@@ -68,13 +68,13 @@ def test_a_terminal_status_that_differs_from_an_earlier_read_has_changed() -> No
     assert broken(evidence_of(COMPLETED), journal) == {"terminal states that changed"}
 
 
-def test_an_older_version_after_a_newer_one_went_back_in_time() -> None:
+def test_an_older_version_after_a_newer_one_is_found() -> None:
     journal = journal_of(("COMPLETED", 3, False), ("RUNNING", 2, False))
 
     assert broken(evidence_of(COMPLETED), journal) == {"reads that went back in time"}
 
 
-def test_an_accepted_cancel_must_end_cancelled() -> None:
+def test_an_accepted_cancel_that_ended_otherwise_is_found() -> None:
     journal = journal_of(("CANCELLING", 2, True))
 
     assert broken(evidence_of(COMPLETED), journal) == {"cancels that ended other than CANCELLED"}
@@ -94,7 +94,7 @@ def test_a_snapshot_that_differs_from_its_log_is_found(spoilt: dict[str, object]
     assert "snapshots that differ from their log" in broken(evidence, journal_of())
 
 
-def test_a_heartbeat_alone_makes_no_difference() -> None:
+def test_a_heartbeat_alone_is_no_violation() -> None:
     later = snapshot_of(COMPLETED) | {"heartbeat_at": 99.0}
     evidence = replace(evidence_of(COMPLETED), snapshots={RUN: later}, shown={})
 
@@ -155,7 +155,7 @@ def test_a_completion_without_an_execution_is_found() -> None:
     assert broken(evidence, journal_of()) == {"executions missing from the log"}
 
 
-def test_work_that_goes_on_after_its_receipt_is_found() -> None:
+def test_work_that_continues_after_its_receipt_is_found() -> None:
     evidence = evidence_of(CANCELLED, side_effects=((3.0, "begin"), (6.0, "tick")))
 
     assert broken(evidence, journal_of()) == {"work that continued after its end"}
@@ -167,13 +167,13 @@ def timed_out(reached_at: float, stopped_at: float) -> list[StoredCommit]:
     return play(CREATE, start(), FailExecution(at=stopped_at, error=failure, timeout=receipt))
 
 
-def test_work_that_goes_on_after_its_time_limit_is_found() -> None:
+def test_work_that_continues_after_its_time_limit_is_found() -> None:
     evidence = evidence_of(timed_out(3.0, 4.0), side_effects=((2.0, "begin"), (4.1, "tick"), (6.0, "tick")))
 
     assert broken(evidence, journal_of()) == {"work that continued after its end"}
 
 
-def test_only_a_time_limit_that_ends_a_run_too_early_is_found() -> None:
+def test_a_time_limit_that_ends_a_run_too_early_is_found() -> None:
     in_time, early = (
         evidence_of(timed_out(reached_at, 3.5), side_effects=((2.0, "begin"),)) for reached_at in (3.0, 2.5)
     )

@@ -34,7 +34,7 @@ def evidence() -> Evidence:
 
 
 def broken(evidence: Evidence, journal: Journal) -> set[str]:
-    unrelated = {"log lines lost, repeated or reordered"}  # the records of the flow do not count its lines
+    unrelated = {"log lines lost, repeated or reordered"}  # the flow's records do not count log lines
     return {violation.broken for violation in violations(evidence, journal)} - unrelated
 
 
@@ -42,7 +42,7 @@ def test_a_job_that_was_followed_and_labelled_has_no_violations() -> None:
     assert broken(evidence(), journal()) == set()
 
 
-def test_a_follower_that_gave_up_has_the_first_lines() -> None:
+def test_an_incomplete_follower_has_the_first_lines() -> None:
     gave_up = replace(FOLLOWED, lines=LINES[:1], status="", how="gave up")
 
     assert broken(evidence(), replace(journal(), followed=[gave_up])) == set()

@@ -177,7 +177,7 @@ def test_an_attempt_that_was_leased_to_two_workers_is_found() -> None:
     assert "nodes leased to two workers" in broken(LOG, journal)
 
 
-def test_a_claim_that_leased_a_node_and_was_answered_with_204_is_found() -> None:
+def test_a_claim_that_leased_a_node_and_returned_204_is_found() -> None:
     journal = journal_of(LOG)
     journal.empty_claims.append(("k3", 2.9))
     assert broken(LOG, journal) == set()
@@ -190,16 +190,16 @@ def test_a_claim_that_leased_a_node_and_was_answered_with_204_is_found() -> None
 @pytest.mark.parametrize("wrong", [{"status": "FAILED"}, {"version": 5}])
 def test_a_gateway_that_shows_an_older_execution_is_found(wrong: dict[str, object]) -> None:
     def corrupt(evidence: Evidence) -> Evidence:
-        shown = evidence.executions[RUN][0]
-        return replace(evidence, executions={RUN: [replace(shown, body={**shown.body, **wrong})]})
+        read = evidence.executions[RUN][0]
+        return replace(evidence, executions={RUN: [replace(read, body={**read.body, **wrong})]})
 
     assert broken(LOG, journal_of(LOG), corrupt) == {"events delivered differently than stored"}
 
 
-def test_an_event_that_a_gateway_leaves_out_is_found() -> None:
+def test_an_event_missing_at_a_gateway_is_found() -> None:
     def corrupt(evidence: Evidence) -> Evidence:
-        shown = evidence.executions[RUN][0]
-        return replace(evidence, executions={RUN: [replace(shown, events=shown.events[1:])]})
+        read = evidence.executions[RUN][0]
+        return replace(evidence, executions={RUN: [replace(read, events=read.events[1:])]})
 
     assert broken(LOG, journal_of(LOG), corrupt) == {"events delivered differently than stored"}
 

@@ -35,7 +35,7 @@ def test_cancelled_runs_follow_the_rules_regardless_of_who_confirmed() -> None:
     ] == []
 
 
-def test_a_run_that_was_given_up_and_labelled_afterwards_follows_the_rules() -> None:
+def test_a_failed_run_that_was_labelled_afterwards_follows_the_rules() -> None:
     given_up = FailExecution(at=5.0, error=Failure(code="ERR", message="given up"))
 
     log = play(CREATE, start(), given_up, AddTag(at=6.0, tag="seen"))

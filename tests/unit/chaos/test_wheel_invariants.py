@@ -57,8 +57,8 @@ def idle(**changed: Any) -> Evidence:
     return replace(base, **changed)
 
 
-def saw(first: Mapping[str, str], last: Mapping[str, str] | None = None, *, complete: bool = True) -> Evidence:
-    """A run whose start names the newest wheel, and which saw these."""
+def run_of(first: Mapping[str, str], last: Mapping[str, str] | None = None, *, complete: bool = True) -> Evidence:
+    """A run whose start names the newest wheel, and which loads these."""
     begun = structs.replace(start(), wheels=(WheelUsed(name=NEW[0], sha256=NEW[1]),))
     evidence = evidence_of(play(CREATE, begun, finish()))
     detail = json.dumps({"first": first, "last": first if last is None else last, "complete": complete})
@@ -74,30 +74,30 @@ def test_an_idle_system_has_no_violations() -> None:
     assert broken(idle()) == set()
 
 
-def test_a_run_that_saw_the_recorded_wheels_has_no_violations() -> None:
-    assert broken(saw({"alpha": "of a2"})) == set()
+def test_a_run_with_the_recorded_wheels_has_no_violations() -> None:
+    assert broken(run_of({"alpha": "of a2"})) == set()
 
 
 @pytest.mark.parametrize(
     "evidence",
     [
-        pytest.param(saw({"alpha": "of a1"}), id="another version"),
-        pytest.param(saw({}), id="none"),
-        pytest.param(saw({"alpha": "of a2", "beta": "of b1"}), id="one more"),
-        pytest.param(saw({"alpha": "of a9"}), id="one that was never registered"),
-        pytest.param(saw({"alpha": "of a2"}, {"alpha": "of a1"}), id="changed under it"),
-        pytest.param(saw({"alpha": "of a2"}, {"alpha": "FileNotFoundError"}), id="removed under it"),
-        pytest.param(saw({"alpha": "of a2"}, complete=False), id="incomplete"),
+        pytest.param(run_of({"alpha": "of a1"}), id="another version"),
+        pytest.param(run_of({}), id="none"),
+        pytest.param(run_of({"alpha": "of a2", "beta": "of b1"}), id="one more"),
+        pytest.param(run_of({"alpha": "of a9"}), id="one that was never registered"),
+        pytest.param(run_of({"alpha": "of a2"}, {"alpha": "of a1"}), id="changed under it"),
+        pytest.param(run_of({"alpha": "of a2"}, {"alpha": "FileNotFoundError"}), id="removed under it"),
+        pytest.param(run_of({"alpha": "of a2"}, complete=False), id="incomplete"),
     ],
 )
 def test_a_run_with_other_wheels_than_recorded_is_found(evidence: Evidence) -> None:
     assert broken(evidence) == {"runs with other wheels than recorded"}
 
 
-def test_a_rejected_wheel_was_never_registered() -> None:
+def test_a_rejected_wheel_counts_as_never_registered() -> None:
     written = journal(change(OLD), change(NEW, how="refused"))
 
-    assert broken(saw({"alpha": "of a2"}), written) == {"runs with other wheels than recorded"}
+    assert broken(run_of({"alpha": "of a2"}), written) == {"runs with other wheels than recorded"}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_wheel_that_cannot_be_installed_is_not_expected_of_a_worker() -> None:
         SyncFolder(name="wheels", environments={"e1": True}, files=["a0"], unfinished=[]),
         SyncFolder(name="wheels", environments={"e1": True}, files=[], unfinished=["alpha.whl.12.part"]),
     ],
-    ids=["an old environment", "an incomplete one", "a file", "a download that broke off"],
+    ids=["an old environment", "an incomplete one", "a file", "an interrupted download"],
 )
 def test_leftover_files_are_found(folder: SyncFolder) -> None:
     assert broken(idle(folders=[folder])) == {"environments left behind"}

@@ -16,7 +16,7 @@ def test_a_lifetime_begins_now(lifetime: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("lifetime", ["", "90", "d", "0d", "-1d", "1.5h", "90 days", "9999999w", "９d", "1d\n1d"])
-def test_what_is_no_lifetime_is_refused_with_an_example(lifetime: str) -> None:
+def test_an_invalid_lifetime_is_refused_with_an_example(lifetime: str) -> None:
     with pytest.raises(InvalidUsage, match="--expires-in 90d"):
         expiry(lifetime, None, 1000.0)
 
@@ -31,12 +31,12 @@ def test_an_end_without_an_offset_is_in_utc(end: str) -> None:
 
 
 @pytest.mark.parametrize("end", ["", "tomorrow", "31.01.2030", "2030-13-01", "99999-01-01"])
-def test_what_is_no_time_is_refused_with_an_example(end: str) -> None:
+def test_an_invalid_time_is_refused_with_an_example(end: str) -> None:
     with pytest.raises(InvalidUsage, match="--expires-at 2030-01-31"):
         expiry(None, end, 1000.0)
 
 
-def test_a_lifetime_and_an_end_exclude_each_other_and_neither_is_for_ever() -> None:
+def test_lifetime_and_end_are_exclusive_and_the_default_never_expires() -> None:
     with pytest.raises(InvalidUsage, match="exclude"):
         expiry("1d", "2030-01-31", 1000.0)
     assert expiry(None, None, 1000.0) is None

@@ -1,4 +1,4 @@
-"""How the command lines end: exit codes of the contract, and words on stderr that say what to do next."""
+"""How the programs end: exit codes of the contract, and advice on stderr."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def english(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--mood", "interrupted"], 130),
     ],
 )
-def test_a_command_line_ends_with_the_exit_code_of_the_contract(
+def test_a_program_ends_with_the_exit_code_of_the_contract(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int
 ) -> None:
     assert end(monkeypatch, *arguments) == code
@@ -71,13 +71,13 @@ def test_a_usage_error_shows_the_usage_the_error_with_its_id_and_a_hint(
 ) -> None:
     end(monkeypatch, *arguments)
 
-    said = capsys.readouterr()
-    usage, error, hint = said.err.splitlines()
+    printed = capsys.readouterr()
+    usage, error, hint = printed.err.splitlines()
     assert usage.startswith("Usage: work")
     assert error.startswith("error: ")
     assert error.endswith("[ERR-PYOCO-0018]")
     assert hint.startswith("hint: ")
-    assert said.out == ""
+    assert printed.out == ""
 
 
 def test_an_error_of_the_catalogue_is_printed_without_a_traceback(
@@ -122,17 +122,17 @@ def test_errors_are_japanese_in_a_japanese_locale(
 
     output.print_error(DataFolderInUse("pid 7"))
 
-    said = capsys.readouterr().err
-    assert (DataFolderInUse.message_ja in said) is japanese
-    assert (DataFolderInUse.hint_ja in said) is japanese
+    printed = capsys.readouterr().err
+    assert (DataFolderInUse.message_ja in printed) is japanese
+    assert (DataFolderInUse.hint_ja in printed) is japanese
 
 
 @pytest.mark.parametrize(
-    ("detail", "said"),
+    ("detail", "expected"),
     [
         ("run not found", "runが見つかりません"),
         ("the run ended an hour ago", "runが見つかりません: the run ended an hour ago"),
     ],
 )
-def test_a_message_is_printed_in_one_language_and_a_detail_is_kept(detail: str, said: str) -> None:
-    assert output.with_japanese("runが見つかりません", detail) == said
+def test_a_message_is_printed_in_one_language_with_its_detail(detail: str, expected: str) -> None:
+    assert output.with_japanese("runが見つかりません", detail) == expected

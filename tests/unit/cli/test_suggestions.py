@@ -163,7 +163,7 @@ def test_invalid_arguments_of_every_program_end_with_0018_and_a_command_that_par
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shown"),
+    ("arguments", "expected"),
     [
         (["submit", "--param", "wrong"], "submit --param right=1"),
         (["submit", "--param=wrong"], "submit --param=right=1"),
@@ -176,11 +176,11 @@ def test_invalid_arguments_of_every_program_end_with_0018_and_a_command_that_par
     ],
 )
 def test_a_suggestion_has_the_correction_and_no_secret(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], shown: str
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], expected: str
 ) -> None:
     monkeypatch.setattr("sys.argv", ["pyoco-client", *arguments])
 
-    assert invalid("no", {"wrong": "right=1"}).facts["example"] == f"pyoco-client {shown}"
+    assert invalid("no", {"wrong": "right=1"}).facts["example"] == f"pyoco-client {expected}"
 
 
 def test_a_very_long_command_line_is_not_suggested() -> None:

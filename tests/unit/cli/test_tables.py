@@ -30,7 +30,7 @@ ALL_TABLES = {
 }
 
 
-def drawn(head: Row, *rows: Row, room: int | None = None, colour: bool = False) -> list[str]:
+def rendered(head: Row, *rows: Row, room: int | None = None, colour: bool = False) -> list[str]:
     table, width = layout(head, rows, STYLES, room)
     console = Console(width=width, force_terminal=colour, color_system="standard" if colour else None)
     with console.capture() as captured:
@@ -38,19 +38,19 @@ def drawn(head: Row, *rows: Row, room: int | None = None, colour: bool = False) 
     return [line.rstrip() for line in captured.get().splitlines()]
 
 
-def test_wide_characters_take_two_places() -> None:
-    head, first, second = drawn(HEAD, ("r-1", "日本語", "x"), ("r-2", "abc", "y"))
+def test_wide_characters_take_two_columns() -> None:
+    head, first, second = rendered(HEAD, ("r-1", "日本語", "x"), ("r-2", "abc", "y"))
 
     assert head.index("ERROR") == second.index("y") == cell_len(first[: first.index("x")])
 
 
-def test_nothing_is_cut_without_a_terminal() -> None:
-    assert drawn(HEAD, ("r-1", "flow", "e" * 5_000))[1].endswith("e" * 5_000)
+def test_without_a_terminal_nothing_is_truncated() -> None:
+    assert rendered(HEAD, ("r-1", "flow", "e" * 5_000))[1].endswith("e" * 5_000)
 
 
 @pytest.mark.parametrize("room", [70, 10])
-def test_a_narrow_terminal_cuts_errors_and_names_but_never_an_id(room: int) -> None:
-    lines = drawn(HEAD, (ID, "フロー" * 20, "e" * 500), room=room)
+def test_a_narrow_terminal_truncates_errors_and_names_but_no_id(room: int) -> None:
+    lines = rendered(HEAD, (ID, "フロー" * 20, "e" * 500), room=room)
 
     assert lines[1].startswith(ID)
     assert lines[1].endswith("…")
@@ -66,25 +66,25 @@ def test_a_narrow_terminal_cuts_errors_and_names_but_never_an_id(room: int) -> N
         (wheels.WHEEL_EVENTS.head, 80, ["WHEN", "ACTION", "WHEEL", "TAGS", "ACTOR"]),
     ],
 )
-def test_a_table_leaves_columns_out_before_a_line_wraps(head: Row, room: int, kept: list[str]) -> None:
+def test_a_table_drops_columns_before_a_line_wraps(head: Row, room: int, kept: list[str]) -> None:
     long = {"SEQ": "42", "RUN_ID": "r" * 36, "STATUS": "COMPLETED", "REASON": "execution_error", "ERROR": "e" * 300}
     when = dict.fromkeys(("WHEN", "TIME", "UPDATED"), "2026-01-05 09:30:00")
     cells = {"WHEEL": "demo-1.0-py3-none-any.whl", "FLOW": "pipeline", "TAG": "default", "WORKER": "vm-8638"}
 
-    lines = drawn(head, [(long | when | cells).get(name, "something") for name in head], room=room)
+    lines = rendered(head, [(long | when | cells).get(name, "something") for name in head], room=room)
 
     assert lines[0].split() == kept
     assert all(cell_len(line) <= room for line in lines)
 
 
-def test_an_empty_list_is_its_head() -> None:
-    assert drawn(HEAD) == ["RUN_ID  FLOW  ERROR"]
+def test_an_empty_list_has_only_its_header() -> None:
+    assert rendered(HEAD) == ["RUN_ID  FLOW  ERROR"]
 
 
 def test_only_status_and_mark_have_the_colour_of_the_status() -> None:
     head = ("", "TASK", "STATUS", "ERROR")
 
-    line = drawn(head, ("✓", "t", "SUCCEEDED", "-"), colour=True)[1]
+    line = rendered(head, ("✓", "t", "SUCCEEDED", "-"), colour=True)[1]
 
     assert "\x1b[32m✓" in line
     assert "\x1b[32mSUCCEEDED" in line
@@ -109,7 +109,7 @@ def test_an_item_of_any_shape_has_a_printable_cell_in_every_column(name: str, od
     assert all(cell.isprintable() for cell in row)
 
 
-def test_facts_leave_out_missing_values() -> None:
+def test_facts_omit_missing_values() -> None:
     assert jobs.JOB_FACTS.facts({"id": ID, "status": "pending", "attempt": 0}) == [("job", ID), ("status", "pending")]
 
 
@@ -119,7 +119,7 @@ def test_every_status_of_a_job_has_a_colour(status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sync", "shown"),
+    ("sync", "expected"),
     [
         (None, "-"),
         ({"last_result": "ok", "installed_count": 12, "failed_count": 0}, "12"),
@@ -128,17 +128,17 @@ def test_every_status_of_a_job_has_a_colour(status: str) -> None:
         ({"from": "another program"}, "-"),
     ],
 )
-def test_a_worker_shows_its_wheels(sync: dict[str, Any] | None, shown: str) -> None:
-    assert fleet.WORKERS.row({"wheel_sync": sync})[-1] == shown
+def test_a_worker_shows_its_wheels(sync: dict[str, Any] | None, expected: str) -> None:
+    assert fleet.WORKERS.row({"wheel_sync": sync})[-1] == expected
 
 
-@pytest.mark.parametrize(("flows", "shown"), [(["hello", "main"], "2"), ([], "-"), (None, "-"), ("text", "-")])
-def test_a_worker_shows_how_many_flows_it_announces(flows: object, shown: str) -> None:
-    assert fleet.WORKERS.row({"flows": flows})[fleet.WORKERS.head.index("FLOWS")] == shown
+@pytest.mark.parametrize(("flows", "expected"), [(["hello", "main"], "2"), ([], "-"), (None, "-"), ("text", "-")])
+def test_a_worker_shows_how_many_flows_it_announces(flows: object, expected: str) -> None:
+    assert fleet.WORKERS.row({"flows": flows})[fleet.WORKERS.head.index("FLOWS")] == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "expected"),
     [
         (0.0123, "12ms"),
         (1.26, "1.3s"),
@@ -150,8 +150,8 @@ def test_a_worker_shows_how_many_flows_it_announces(flows: object, shown: str) -
         (math.inf, "-"),
     ],
 )
-def test_a_duration_has_two_units(seconds: object, shown: str) -> None:
-    assert duration(seconds) == shown
+def test_a_duration_has_two_units(seconds: object, expected: str) -> None:
+    assert duration(seconds) == expected
 
 
 @pytest.mark.parametrize("value", [None, "soon", True, 1e300, math.nan, {}, "9999-99-99"])
@@ -160,11 +160,11 @@ def test_an_invalid_time_is_a_dash(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "shown"),
+    ("count", "expected"),
     [
         *[(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (20_054_016, "20.1 MB"), (5e9, "5.0 GB")],
         *[(None, "-"), (True, "-"), (math.inf, "-")],
     ],
 )
-def test_a_size_has_the_unit_that_fits(count: object, shown: str) -> None:
-    assert size(count) == shown
+def test_a_size_has_the_unit_that_fits(count: object, expected: str) -> None:
+    assert size(count) == expected

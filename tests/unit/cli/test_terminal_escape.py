@@ -15,7 +15,7 @@ ANYTHING = st.text(st.characters(exclude_categories=()))
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("日本語 flow", "日本語 flow"),
         ("👩‍💻", "👩‍💻"),
@@ -28,17 +28,17 @@ ANYTHING = st.text(st.characters(exclude_categories=()))
         (7, "7"),
     ],
 )
-def test_control_characters_in_a_line_are_replaced(text: object, shown: str) -> None:
-    assert escape_line(text) == shown
+def test_control_characters_in_a_line_are_replaced(text: object, expected: str) -> None:
+    assert escape_line(text) == expected
 
 
 @given(ANYTHING)
-def test_a_line_is_one_line_that_can_be_written(text: str) -> None:
-    shown = escape_line(text)
+def test_an_escaped_line_is_one_encodable_line(text: str) -> None:
+    escaped = escape_line(text)
 
-    assert len(shown.splitlines()) <= 1
-    assert shown.encode().decode() == shown
-    assert escape_line(shown) == shown
+    assert len(escaped.splitlines()) <= 1
+    assert escaped.encode().decode() == escaped
+    assert escape_line(escaped) == escaped
 
 
 def test_lines_keep_their_breaks() -> None:
@@ -48,7 +48,7 @@ def test_lines_keep_their_breaks() -> None:
 @given(
     st.recursive(ANYTHING | st.integers() | st.none(), lambda below: st.lists(below) | st.dictionaries(ANYTHING, below))
 )
-def test_a_document_means_the_same_and_is_harmless(value: Any) -> None:
+def test_an_escaped_document_keeps_its_meaning(value: Any) -> None:
     written = to_json(value, indent=2)
 
     assert json.loads(written) == json.loads(json.dumps(value))

@@ -47,7 +47,7 @@ def test_a_guessed_broker_address_is_reported(
     "setting", [("PYOCO_CONSUMER_ACK_WAIT_SEC", "soon"), ("PYOCO_ACK_PROGRESS_INTERVAL_SEC", "60")], ids=repr
 )
 @pytest.mark.parametrize("arguments", [(SERVER, ["up"]), (WORKER, [])], ids=["up", "worker"])
-def test_a_setting_that_cannot_work_is_refused_by_its_name(
+def test_an_unusable_setting_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     setting: tuple[str, str],

@@ -1,4 +1,4 @@
-"""The guard before the routes: what it reads of a request, and that no route goes without a decision."""
+"""Authentication before routing: reading credentials, and a decision for every route."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ OFF, KEYS = NatsBackendConfig(), NatsBackendConfig(http_auth_mode="api_key")
 BOTH = NatsBackendConfig(http_auth_mode="api_key,jwt", jwt_issuer="i", jwt_audience="a", jwt_pem_file="unread.pem")
 
 
-def test_every_route_of_the_app_has_a_decision() -> None:
+def test_every_route_has_an_access_decision() -> None:
     for config in (OFF, KEYS):
         app = create_app(config)
 
         decided = {route.path: authentication.required_scopes(route) for route in app.router.routes}  # type: ignore[attr-defined]
 
         assert [path for path, scopes in decided.items() if scopes is None] == ["/health"]
-        # Pages without a scope are for everybody who is known.
+        # Pages without a scope are for every authenticated caller.
         without = [path for path, scopes in decided.items() if scopes == frozenset()]
         assert sorted(without) == ["/docs", "/docs/assets", "/openapi.json"]
 
 
-def test_every_route_that_is_not_open_stands_behind_a_guard() -> None:
+def test_every_route_that_is_not_open_is_guarded() -> None:
     app = create_app(KEYS)
 
     for route in app.router.routes:
@@ -43,7 +43,7 @@ def test_every_route_that_is_not_open_stands_behind_a_guard() -> None:
         assert is_guarded == (authentication.required_scopes(route) is not None)
 
 
-def test_an_app_with_access_control_leaves_the_routes_of_others_as_they_are() -> None:
+def test_access_control_does_not_change_routes_of_another_app() -> None:
     create_app(KEYS)
 
     assert not any(isinstance(getattr(route, "app", None), authentication.Guard) for route in runs.router.routes)
@@ -53,17 +53,17 @@ def test_an_app_with_access_control_leaves_the_routes_of_others_as_they_are() ->
 
 
 @pytest.mark.parametrize("config", [OFF, KEYS])
-def test_an_app_with_an_undecided_route_does_not_start(config: NatsBackendConfig) -> None:
+def test_an_app_with_a_route_without_a_decision_does_not_start(config: NatsBackendConfig) -> None:
     app = FastAPI()
 
-    @app.get("/forgotten")
-    async def forgotten() -> None: ...
+    @app.get("/undecided")
+    async def undecided() -> None: ...
 
-    with pytest.raises(LookupError, match="/forgotten"):
+    with pytest.raises(LookupError, match="/undecided"):
         authentication.install(app, config)
 
 
-def test_a_mounted_app_needs_a_decision_too(tmp_path: Path) -> None:
+def test_a_mounted_app_needs_a_decision(tmp_path: Path) -> None:
     files = StaticFiles(directory=tmp_path)
     mounts = {scopes: FastAPI(docs_url=None, redoc_url=None, openapi_url=None) for scopes in (None, Scope.ADMIN)}
     for scopes, app in mounts.items():
@@ -77,22 +77,22 @@ def test_a_mounted_app_needs_a_decision_too(tmp_path: Path) -> None:
         authentication.required_scopes(Mount("/static", files))
 
 
-def test_a_websocket_needs_a_decision_too_and_is_guarded() -> None:
-    async def talk(_socket: object) -> None: ...
+def test_a_websocket_needs_a_decision_and_is_guarded() -> None:
+    async def endpoint(_socket: object) -> None: ...
 
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    app.router.routes.append(WebSocketRoute("/talk", talk))
-    with pytest.raises(LookupError, match="/talk"):
+    app.router.routes.append(WebSocketRoute("/endpoint", endpoint))
+    with pytest.raises(LookupError, match="/endpoint"):
         authentication.install(app, KEYS)
 
-    authentication.requires_scope(Scope.RUNS_READ)(talk)
+    authentication.requires_scope(Scope.RUNS_READ)(endpoint)
     authentication.install(app, KEYS)
 
     (route,) = app.router.routes
     assert isinstance(getattr(route, "app", None), authentication.Guard)
 
 
-def test_credentials_are_read_from_the_headers_of_the_ways_that_are_on() -> None:
+def test_credentials_are_read_from_the_headers_of_enabled_methods() -> None:
     headers = [(b"host", b"h"), (b"x-api-key", b"k"), (b"authorization", b"bEaReR  t ")]
 
     both = authentication.CredentialsReader(BOTH)(headers)
@@ -102,21 +102,21 @@ def test_credentials_are_read_from_the_headers_of_the_ways_that_are_on() -> None
     assert (keys.api_key, keys.token) == ("k", None)
 
 
-def test_other_words_than_bearer_and_empty_headers_are_nothing() -> None:
+def test_other_schemes_than_bearer_and_empty_headers_are_ignored() -> None:
     for value in (b"Basic dTpw", b"Bearer", b"Bearertoken", b""):
-        shown = authentication.CredentialsReader(BOTH)([(b"authorization", value), (b"x-api-key", b"")])
+        credentials = authentication.CredentialsReader(BOTH)([(b"authorization", value), (b"x-api-key", b"")])
 
-        assert (shown.api_key, shown.token) == (None, None)
+        assert (credentials.api_key, credentials.token) == (None, None)
 
 
-def test_two_of_the_same_are_refused() -> None:
+def test_a_repeated_credential_is_refused() -> None:
     with pytest.raises(InvalidApiKey):
         authentication.CredentialsReader(KEYS)([(b"x-api-key", b"k"), (b"x-api-key", b"k")])
     with pytest.raises(InvalidToken):
         authentication.CredentialsReader(BOTH)([(b"authorization", b"Bearer a"), (b"authorization", b"Bearer b")])
 
 
-def test_the_header_of_the_key_may_have_another_name() -> None:
+def test_the_name_of_the_key_header_is_configurable() -> None:
     config = NatsBackendConfig(http_auth_mode="api_key", http_api_key_header="X-Team-Key")
 
     assert authentication.CredentialsReader(config)([(b"x-team-key", b"k"), (b"x-api-key", b"other")]).api_key == "k"
@@ -124,7 +124,7 @@ def test_the_header_of_the_key_may_have_another_name() -> None:
     assert authentication.challenge(BOTH).endswith('Bearer realm="pyoco-server"')
 
 
-def test_a_flood_of_refusals_leaves_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_flood_of_rejections_logs_a_bounded_number_of_lines(caplog: pytest.LogCaptureFixture) -> None:
     clock = ManualClock()
     log = RejectionLog(clock)
     with caplog.at_level(logging.INFO):

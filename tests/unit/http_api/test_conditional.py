@@ -28,44 +28,44 @@ commas = st.builds(
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """A list as it may be written, and what is in it."""
+    """A list header and its tags."""
     found = draw(st.lists(tags, min_size=1, max_size=4))
-    said = draw(st.sampled_from(["", " ", ", ", ",,"])) + found[0]
+    header = draw(st.sampled_from(["", " ", ", ", ",,"])) + found[0]
     for tag in found[1:]:
-        said += draw(commas) + tag
-    return said + draw(st.sampled_from(["", " ", ",", " , ,"])), found
+        header += draw(commas) + tag
+    return header + draw(st.sampled_from(["", " ", ",", " , ,"])), found
 
 
 @given(lists(), opaque)
-def test_a_list_names_what_it_has_weakly_or_strongly(written: tuple[str, list[str]], text: str) -> None:
-    said, found = written
+def test_a_list_matches_weakly_and_a_single_tag_strongly(written: tuple[str, list[str]], text: str) -> None:
+    header, found = written
 
-    assert is_known(said, f'"{text}"') == (f'"{text}"' in found or f'W/"{text}"' in found)
-    assert may_be_partial(said, f'"{text}"') == (said.strip(" \t") == f'"{text}"')
+    assert is_known(header, f'"{text}"') == (f'"{text}"' in found or f'W/"{text}"' in found)
+    assert may_be_partial(header, f'"{text}"') == (header.strip(" \t") == f'"{text}"')
 
 
-def test_a_star_is_whatever_there_is_and_nothing_at_all_is_no_condition() -> None:
-    for said in ("*", " * "):
-        assert (is_known(said, '"a"'), may_be_partial(said, '"a"')) == (True, False)
+def test_a_star_matches_any_tag_and_a_missing_header_is_no_condition() -> None:
+    for header in ("*", " * "):
+        assert (is_known(header, '"a"'), may_be_partial(header, '"a"')) == (True, False)
     assert (is_known(None, '"a"'), may_be_partial(None, '"a"')) == (False, True)
 
 
-@pytest.mark.parametrize("said", ["", "a", '"a', 'a"', '"a" "a"', '"a"x', '*, "a"', '"a", *', "'a'", 'w/"a"', ","])
-def test_what_is_no_list_names_nothing(said: str) -> None:
-    assert (is_known(said, '"a"'), may_be_partial(said, '"a"')) == (False, False)
+@pytest.mark.parametrize("header", ["", "a", '"a', 'a"', '"a" "a"', '"a"x', '*, "a"', '"a", *', "'a'", 'w/"a"', ","])
+def test_a_malformed_list_matches_nothing(header: str) -> None:
+    assert (is_known(header, '"a"'), may_be_partial(header, '"a"')) == (False, False)
 
 
-@pytest.mark.parametrize("said", ['W/"a"', "Wed, 18 Feb 2026 12:00:00 GMT", '"a", "b"'])
-def test_a_part_is_given_of_one_strong_tag_only(said: str) -> None:
-    assert not may_be_partial(said, '"a"')
+@pytest.mark.parametrize("header", ['W/"a"', "Wed, 18 Feb 2026 12:00:00 GMT", '"a", "b"'])
+def test_a_partial_response_needs_one_strong_tag(header: str) -> None:
+    assert not may_be_partial(header, '"a"')
 
 
-def test_a_list_names_a_few_hundred_tags_and_an_endless_one_nothing() -> None:
-    said = ",".join(f'"{number}"' for number in range(1000))
-    endless = said + "," * MAX_LIST_CHARS
+def test_a_list_may_be_long_and_an_overlong_one_matches_nothing() -> None:
+    header = ",".join(f'"{number}"' for number in range(1000))
+    endless = header + "," * MAX_LIST_CHARS
 
-    assert is_known(said, '"999"')
-    assert not is_known(said + "x", '"999"')
+    assert is_known(header, '"999"')
+    assert not is_known(header + "x", '"999"')
     assert not is_known(endless, '"999"')
 
 
@@ -73,7 +73,7 @@ facts = st.one_of(st.text(max_size=3), st.integers(-5, 5), st.booleans(), st.non
 
 
 @given(st.lists(facts, max_size=4), st.lists(facts, max_size=4))
-def test_tags_are_the_same_for_the_same_facts_and_others_for_others(one: list[str], other: list[str]) -> None:
+def test_tags_are_equal_exactly_for_equal_facts(one: list[str], other: list[str]) -> None:
     def typed(values: list[str]) -> list[tuple[type, str]]:
         return [(type(value), value) for value in values]
 
@@ -82,8 +82,8 @@ def test_tags_are_the_same_for_the_same_facts_and_others_for_others(one: list[st
     assert may_be_partial(strong_tag(*one), strong_tag(*one))
 
 
-def test_a_tag_stays_what_it_is_over_versions() -> None:
-    # Whoever keeps logs by their tags keeps them over an upgrade.
+def test_a_tag_is_stable_across_versions() -> None:
+    # Cached logs stay valid after an upgrade.
     assert strong_tag(1, "0198", "whole", 512, True, None) == '"U5GD2mTJtj98PmXZ"'
 
 
@@ -98,8 +98,8 @@ def written(kind: str, one: int, other: int) -> str:
     return {"between": f"{low}-{high}", "from": f"{one}-", "last": f"-{one}"}[kind]
 
 
-def asked_bytes(text: str, size: int) -> list[int]:
-    """Byte by byte: is it in the range?"""
+def requested_bytes(text: str, size: int) -> list[int]:
+    """The bytes of the range, found byte by byte."""
     first, last = text.split("-")
     if not first:
         return [byte for byte in range(size) if byte >= size - int(last)]
@@ -112,58 +112,58 @@ gaps = st.sampled_from(["", " ", "\t", " \t"])
 
 
 @given(units, range_texts, gaps, gaps, sizes)
-def test_one_range_is_the_bytes_that_are_in_it(unit: str, text: str, before: str, behind: str, size: int) -> None:
-    expected = asked_bytes(text, size)
-    said = f"{unit}={before}{text}{behind}"
+def test_one_range_selects_its_bytes(unit: str, text: str, before: str, behind: str, size: int) -> None:
+    expected = requested_bytes(text, size)
+    header = f"{unit}={before}{text}{behind}"
 
-    assert is_range(said)
+    assert is_range(header)
     if expected:
-        span = choose_range(said, size)
+        span = choose_range(header, size)
         assert span is not None
         assert list(range(*span)) == expected
         assert span.content_range(size) == f"bytes {expected[0]}-{expected[-1]}/{size}"
     elif size == 0 and text.startswith("-") and text != "-0":
-        assert choose_range(said, size) is None  # satisfiable, but nothing could be told of it
+        assert choose_range(header, size) is None  # satisfiable, but it has no Content-Range
     else:
         with pytest.raises(RangeNotSatisfiable) as refused:
-            choose_range(said, size)
+            choose_range(header, size)
         assert refused.value.facts == {"size_bytes": size}
 
 
 @given(st.lists(range_texts, min_size=2, max_size=4), st.sampled_from([",", " , ", ",,"]), st.integers(1, 12))
-def test_of_several_ranges_one_that_is_there_is_given_and_for_more_the_whole(
+def test_of_several_ranges_a_single_satisfiable_one_is_used_and_otherwise_the_whole(
     texts: list[str], comma: str, size: int
 ) -> None:
-    there = [text for text in texts if asked_bytes(text, size)]
-    said = "bytes=" + comma.join(texts)
+    satisfiable = [text for text in texts if requested_bytes(text, size)]
+    header = "bytes=" + comma.join(texts)
 
-    if not there:
+    if not satisfiable:
         with pytest.raises(RangeNotSatisfiable):
-            choose_range(said, size)
-    elif len(there) == 1:
-        assert choose_range(said, size) == choose_range(f"bytes={there[0]}", size)
+            choose_range(header, size)
+    elif len(satisfiable) == 1:
+        assert choose_range(header, size) == choose_range(f"bytes={satisfiable[0]}", size)
     else:
-        assert choose_range(said, size) is None
+        assert choose_range(header, size) is None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "header",
     [
         *(None, "", "bytes", "lines=0-1", "0-1", "bytes: 0-1", "bytes = 0-1", "bytes =0-1"),
         *("bytes=" + text for text in ("", ",", "-", "--1", "5-4", "0-1,5-4", "0-1,x", "a-b", "0x0-1", "+1-2", "1 -2")),
         *("bytes=" + text for text in ("0-1;2", "٠-١", "1_0-20", "2-3, bytes=2-3", "0" * (MAX_RANGE_CHARS + 1) + "-")),
     ],
-    ids=lambda said: str(said)[:20],
+    ids=lambda header: str(header)[:20],
 )
-def test_what_is_no_range_of_bytes_is_ignored(said: str | None) -> None:
-    assert not is_range(said)
-    assert choose_range(said, 10) is None
-    assert choose_range(said, 0) is None
+def test_a_malformed_range_is_ignored(header: str | None) -> None:
+    assert not is_range(header)
+    assert choose_range(header, 10) is None
+    assert choose_range(header, 0) is None
 
 
 @given(st.text(max_size=20), sizes)
-def test_whatever_is_sent_is_a_part_the_whole_or_refused(said: str, size: int) -> None:
-    for field in (said, f"bytes={said}"):
+def test_any_range_header_gives_a_part_the_whole_or_an_error(header: str, size: int) -> None:
+    for field in (header, f"bytes={header}"):
         try:
             span = choose_range(field, size)
         except RangeNotSatisfiable:
@@ -171,7 +171,7 @@ def test_whatever_is_sent_is_a_part_the_whole_or_refused(said: str, size: int) -
         assert span is None or 0 <= span.start < span.stop <= size
 
 
-def test_numbers_of_any_length_are_numbers() -> None:
+def test_numbers_may_have_any_length() -> None:
     many = "9" * 900
 
     assert choose_range(f"bytes=3-{many}", 10) == Span(3, 10)

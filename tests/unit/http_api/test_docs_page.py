@@ -1,4 +1,4 @@
-"""The page for people: it needs nothing from another host and runs no other script than its own."""
+"""The docs page: it needs no other host and runs only its own scripts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def get(path: str) -> httpx.Response:
         return await client.get(path)
 
 
-async def test_everything_that_the_page_loads_is_served_by_the_gateway() -> None:
+async def test_all_assets_of_the_page_are_served_by_the_gateway() -> None:
     page = (await get("/docs")).text
 
     links = [unescape(link) for link in re.findall(r'(?:src|href)="([^"]+)"', page)]
@@ -39,6 +39,6 @@ async def test_only_scripts_of_the_gateway_and_of_this_page_may_run() -> None:
     assert policy.startswith("default-src 'none'")
 
 
-async def test_every_other_answer_may_load_and_run_nothing() -> None:
+async def test_every_other_response_may_load_and_run_nothing() -> None:
     for path in ("/openapi.json", "/nowhere"):
         assert (await get(path)).headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"

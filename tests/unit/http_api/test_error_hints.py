@@ -1,4 +1,4 @@
-"""What to do next, in the words of `/executions`."""
+"""Hints of errors in the format of `/executions`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pyoco_server.http_api.responses.error_hints import GUARD_HINTS
 from pyoco_server.http_api.responses.problems import EXECUTIONS
 
 
-def told(error: PyocoError, language: str = "en") -> tuple[str, str]:
+def message_and_hint(error: PyocoError, language: str = "en") -> tuple[str, str]:
     body = EXECUTIONS.body(error, language, 409, "/executions")["error"]
     return body["message"], body["details"]["hint"]
 
 
-def test_hints_belong_to_guards_that_there_are() -> None:
+def test_every_hint_belongs_to_a_rejection_reason() -> None:
     assert set(GUARD_HINTS) <= set(RejectionReason.__members__)
 
 
 @pytest.mark.parametrize("guard", sorted(GUARD_HINTS))
-def test_a_guard_says_what_to_do_next_in_the_language_that_was_asked_for(guard: str) -> None:
+def test_a_rejection_has_a_hint_in_the_requested_language(guard: str) -> None:
     error = CommandRejected("no", guard=guard)
 
-    english, japanese = told(error)[1], told(error, "ja")[1]
+    english, japanese = message_and_hint(error)[1], message_and_hint(error, "ja")[1]
 
     assert (english, japanese) == GUARD_HINTS[guard]
     assert english.isascii() or "…" in english
@@ -32,12 +32,12 @@ def test_a_guard_says_what_to_do_next_in_the_language_that_was_asked_for(guard: 
 
 def test_other_errors_have_the_hint_of_the_catalogue() -> None:
     for error in (CommandRejected("no", guard=RejectionReason.TOO_MANY_TAGS.name), SnapshotTooLarge()):
-        assert told(error) == (error.detail, error.hint)
-        assert told(error, "ja") == (error.detail, error.hint_ja)
+        assert message_and_hint(error) == (error.detail, error.hint)
+        assert message_and_hint(error, "ja") == (error.detail, error.hint_ja)
 
 
-def test_what_is_not_there_is_called_an_execution_however_it_was_found_out() -> None:
-    assert told(RunNotFound(run_id="abc"))[0] == "there is no execution abc"
-    assert told(RunNotFound())[0] == "there is no execution"
-    assert told(RunNotFound("there is no execution 1", run_id="1"))[0] == "there is no execution 1"
-    assert "executionId" in told(RunNotFound(run_id="abc"))[1]
+def test_a_missing_execution_is_called_an_execution() -> None:
+    assert message_and_hint(RunNotFound(run_id="abc"))[0] == "there is no execution abc"
+    assert message_and_hint(RunNotFound())[0] == "there is no execution"
+    assert message_and_hint(RunNotFound("there is no execution 1", run_id="1"))[0] == "there is no execution 1"
+    assert "executionId" in message_and_hint(RunNotFound(run_id="abc"))[1]

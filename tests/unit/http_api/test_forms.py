@@ -24,7 +24,7 @@ def part(name: str, content: str, file_name: str | None = None) -> str:
 
 def request_of(*parts: str, content_type: str = FORM, end: str = "--b--\r\n") -> Request:
     body = ("".join(parts) + end).encode()
-    # With an app in the scope, as in the gateway: Starlette raises another exception then.
+    # With an app in the scope, as in the gateway, Starlette raises another exception.
     scope = {"type": "http", "app": object(), "headers": [(b"content-type", content_type.encode())]}
 
     async def receive() -> Message:
@@ -64,7 +64,7 @@ async def test_an_unexpected_form_is_rejected(request_: Request, words: str) -> 
         await read(request_)
 
 
-async def test_a_part_without_its_end_is_not_there() -> None:
+async def test_a_part_without_its_end_is_ignored() -> None:
     assert await read(request_of(part("tags", "a,b"), end="")) == {}
 
 

@@ -1,4 +1,4 @@
-"""Which graph documents are valid, how invalid ones are reported, and what the documentation says about both."""
+"""Valid graph documents, reports of invalid ones, and their documentation."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_the_id_of_a_graph_can_be_part_of_a_path(graph_id: str) -> None:
         check_graph_id(graph_id)
 
 
-def test_yaml_and_json_are_read_alike() -> None:
+def test_yaml_and_json_give_the_same_graph() -> None:
     plain = {
         "title": "Release",
         "nodes": ["build", {"id": "approve", "type": "wait", "prompt": {"question": "Ship it?"}, "timeoutSec": 60}],
@@ -175,7 +175,7 @@ def test_yaml_and_json_are_read_alike() -> None:
         ("nodes: [" + "a, " * 120_000 + "]", "more than 100000 values"),
     ],
 )
-def test_yaml_that_could_be_misread_or_cost_much_is_refused(text: str, words: str) -> None:
+def test_ambiguous_or_expensive_yaml_is_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidGraph) as caught:
         read_yaml_document(text.encode())
 
@@ -191,11 +191,11 @@ def test_a_yaml_file_may_have_as_many_nodes_and_edges_as_a_graph() -> None:
 
 
 def test_the_documented_graph_is_the_one_of_the_examples() -> None:
-    (shown,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
+    (documented,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
 
     example = read_yaml_document((ROOT / "examples" / "release.yaml").read_bytes())
 
-    assert is_same(read_yaml_document(shown.encode()), example)
+    assert is_same(read_yaml_document(documented.encode()), example)
 
 
 def test_the_schema_in_the_openapi_document_is_complete_and_its_example_is_accepted() -> None:

@@ -1,4 +1,4 @@
-"""Answers that go on for long: they end when their caller is not let in any more, and no sooner."""
+"""Long responses: they end when their caller loses access, and no sooner."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CONFIG = NatsBackendConfig(http_auth_mode="api_key")
 
 
 class Request:
-    """A request as an ASGI server hands it over: a body of two parts, then silence until the reader hangs up."""
+    """A request as an ASGI server delivers it: a body of two parts, then nothing until the disconnect."""
 
     def __init__(self, keyring: ApiKeyCache) -> None:
         self._messages = [{"type": "http.request", "body": b"a", "more_body": True}, {"type": "http.request"}]
-        self.hung_up = asyncio.Event()
+        self.disconnected = asyncio.Event()
         self.silent = asyncio.Event()
         app = SimpleNamespace(
             state=SimpleNamespace(
@@ -47,7 +47,7 @@ class Request:
         if self._messages:
             return self._messages.pop(0)
         self.silent.set()
-        await self.hung_up.wait()
+        await self.disconnected.wait()
         return {"type": "http.disconnect"}
 
 
@@ -82,8 +82,8 @@ async def guarded(request: Request, app: ASGIApp) -> list[Message]:
     return sent
 
 
-def answering(request: Request) -> asyncio.Task[list[Message]]:
-    """What a stream behind the guard sends until its end."""
+def start_stream(request: Request) -> asyncio.Task[list[Message]]:
+    """The messages of a guarded stream until its end."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await (await EventStream.of(silent()))(scope, receive, send)
@@ -92,60 +92,56 @@ def answering(request: Request) -> asyncio.Task[list[Message]]:
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-async def test_a_route_behind_the_guard_sees_whether_its_client_has_disconnected(
-    request_: Request, is_gone: bool
-) -> None:
+async def test_a_guarded_route_sees_the_disconnect_of_its_client(request_: Request, is_gone: bool) -> None:
     seen: list[bool] = []
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
-        asked = HttpRequest(scope, receive)
-        await asked.body()
-        seen.append(await asked.is_disconnected())
+        request = HttpRequest(scope, receive)
+        await request.body()
+        seen.append(await request.is_disconnected())
 
     if is_gone:
-        request_.hung_up.set()
+        request_.disconnected.set()
     await guarded(request_, route)
 
     assert seen == [is_gone]
 
 
-async def test_a_stream_ends_when_its_key_is_revoked_although_its_reader_stays(
-    request_: Request, store: KeyStore
-) -> None:
-    answer = answering(request_)
+async def test_a_stream_ends_when_its_key_is_revoked(request_: Request, store: KeyStore) -> None:
+    stream = start_stream(request_)
     await request_.silent.wait()
 
     await store.revoke(KEY_ID, 1.0)
 
     async with asyncio.timeout(10):
-        sent = await answer
+        sent = await stream
     assert sent[-1] == {"type": "http.response.body", "body": b""}
 
 
 async def test_a_change_of_other_keys_ends_no_stream(request_: Request, store: KeyStore) -> None:
-    answer = answering(request_)
+    stream = start_stream(request_)
     await request_.silent.wait()
-    door = request_.scope["app"].state.services.authenticator  # type: ignore[attr-defined]
+    authenticator = request_.scope["app"].state.services.authenticator  # type: ignore[attr-defined]
 
     await store.create(key_record(key_id="f" * 16))
-    await door.keyring.news(10)
+    await authenticator.keyring.news(10)
     await asyncio.sleep(0)
 
-    assert not answer.done()
-    request_.hung_up.set()
-    assert (await answer)[-1] == {"type": "http.response.body", "body": b""}
+    assert not stream.done()
+    request_.disconnected.set()
+    assert (await stream)[-1] == {"type": "http.response.body", "body": b""}
 
 
-async def test_a_stream_whose_token_expires_ends() -> None:
-    looks = 0
+async def test_a_stream_ends_when_its_token_expires() -> None:
+    reads = 0
 
     def read(token: str) -> Any:
-        nonlocal looks
-        looks += 1
-        if looks > 2:
+        nonlocal reads
+        reads += 1
+        if reads > 2:
             raise InvalidToken("the token has expired")
 
     refusal = await Authenticator(read_token=read).until_out(Credentials(token="t"), again_sec=0.001)
 
     assert isinstance(refusal, InvalidToken)
-    assert looks == 3
+    assert reads == 3

@@ -1,4 +1,4 @@
-"""The words of `/jobs` and the words of the core."""
+"""Translation between `/jobs` and the domain."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ SNAPSHOT: dict[str, Any] = {
 BEGUN = {"start_time": 1771416060.0, "attempt": 1}
 
 
-def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
+def parse(**body: Any) -> tuple[Request, tuple[str, ...]]:
     return translate.submit_request(orjson.dumps(body), CONFIG, ANYONE)
 
 
-def shown(**changed: Any) -> dict[str, Any]:
+def job_of(**changed: Any) -> dict[str, Any]:
     return translate.job_out(SNAPSHOT | changed, parameters=True)
 
 
-# --- what comes in ----------------------------------------------------------------------------------------------------
+# --- requests ---------------------------------------------------------------------------------------------------------
 
 
-def test_parameters_are_enough() -> None:
-    assert asked(parameters={"a": 1}) == (Request(flow_name="analyse", tag="somewhere", input={"a": 1}), ())
+def test_only_parameters_are_required() -> None:
+    assert parse(parameters={"a": 1}) == (Request(flow_name="analyse", tag="somewhere", input={"a": 1}), ())
 
 
-def test_all_of_it_is_taken_as_it_is() -> None:
-    request, labels = asked(parameters={}, tags=["夜間 バッチ", "a/b"], flow="other", tag="gpu", timeout_sec=90)
+def test_all_fields_are_used_unchanged() -> None:
+    request, labels = parse(parameters={}, tags=["夜間 バッチ", "a/b"], flow="other", tag="gpu", timeout_sec=90)
 
     assert request == Request(flow_name="other", tag="gpu", input={}, timeout_sec=90.0)
     assert labels == ("夜間 バッチ", "a/b")
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ({}, "parameters"),
         ({"parameters": None}, "parameters"),
@@ -90,35 +90,35 @@ def test_all_of_it_is_taken_as_it_is() -> None:
         ({str(n): n for n in range(40)}, "known are parameters, tags, flow, tag, timeout_sec"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_its_name(body: Mapping[str, Any], told: str) -> None:
+def test_an_invalid_field_is_refused_by_name(body: Mapping[str, Any], expected: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked(**body)
+        parse(**body)
 
-    assert told in refused.value.detail
+    assert expected in refused.value.detail
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b"{", b'"x"', b"\xff"])
-def test_what_is_no_object_is_refused(body: bytes) -> None:
+def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         translate.submit_request(body, CONFIG, ANYONE)
 
 
-def test_parameters_that_leave_no_room_for_the_rest_of_the_job_are_too_large() -> None:
+def test_parameters_that_leave_no_room_for_other_fields_are_too_large() -> None:
     with pytest.raises(RequestTooLarge, match="parameters: "):
-        asked(parameters={"text": "x" * CONFIG.max_run_snapshot_bytes})
+        parse(parameters={"text": "x" * CONFIG.max_run_snapshot_bytes})
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'"x"', b'{"tag": ""}', b'{"tag": "a", "tags": []}', b'{"tag": ".."}'])
-def test_what_is_no_tag_is_refused(body: bytes) -> None:
+def test_an_invalid_tag_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         parse_label(read(TagRequest, body).tag)
 
 
-# --- what goes out ----------------------------------------------------------------------------------------------------
+# --- responses --------------------------------------------------------------------------------------------------------
 
 
-def test_a_job_is_shown_in_the_words_of_the_dialect() -> None:
-    assert shown() == {
+def test_a_job_has_the_fields_of_the_jobs_api() -> None:
+    assert job_of() == {
         "id": JOB_ID,
         "status": "pending",
         "flow": "main",
@@ -145,18 +145,18 @@ def test_a_job_is_shown_in_the_words_of_the_dialect() -> None:
         ({"status": "CANCELLED"} | BEGUN, "canceled"),
     ],
 )
-def test_what_is_being_cancelled_is_what_it_was_before(changed: dict[str, Any], status: JobStatus) -> None:
-    assert shown(**changed)["status"] == status
+def test_a_job_being_cancelled_keeps_its_status(changed: dict[str, Any], status: JobStatus) -> None:
+    assert job_of(**changed)["status"] == status
     assert changed["status"] in translate.RUN_STATUSES[status]
 
 
-def test_every_status_of_a_run_is_listed_under_some_status_of_a_job() -> None:
+def test_every_run_status_maps_to_a_job_status() -> None:
     assert set(translate.RUN_STATUSES) == set(get_args(JobStatus))
     assert {run for runs in translate.RUN_STATUSES.values() for run in runs} == set(RUN_STATUSES)
 
 
-def test_what_there_is_to_say_beyond_that_is_said_when_there_is() -> None:
-    ended = shown(
+def test_optional_fields_are_shown_when_they_have_a_value() -> None:
+    ended = job_of(
         **BEGUN,
         status="FAILED",
         end_time=1771416060.25,
@@ -170,7 +170,7 @@ def test_what_there_is_to_say_beyond_that_is_said_when_there_is() -> None:
     assert (ended["timeoutSec"], ended["attempt"]) == (90.0, 1)
 
 
-def test_the_summary_in_a_list_shows_the_same_job_without_its_parameters() -> None:
+def test_a_list_shows_the_same_job_without_its_parameters() -> None:
     create = CreateExecution(at=5.0, request=Request(flow_name="main", tag="gpu", input={"a": 1}), labels=("x",))
     snapshot = to_snapshot(decide_and_fold(empty_execution(JOB_ID), create)[1])
     row = change_of(SnapshotSeen(run_id=JOB_ID, sequence=1, plain=orjson.loads(orjson.dumps(snapshot))))
@@ -181,8 +181,8 @@ def test_the_summary_in_a_list_shows_the_same_job_without_its_parameters() -> No
     assert listed | {"parameters": {"a": 1}} == translate.job_out(snapshot, parameters=True)
 
 
-def test_an_execution_whose_nodes_are_taken_by_hand_has_no_tag() -> None:
-    assert shown(tag="")["tag"] is None
+def test_an_execution_with_claimable_nodes_has_no_tag() -> None:
+    assert job_of(tag="")["tag"] is None
 
 
 junk = (
@@ -196,10 +196,10 @@ junk = (
 
 
 @given(st.dictionaries(st.sampled_from(sorted({*SNAPSHOT, "cancel_requested_at", "timeout_sec"} - {"run_id"})), junk))
-def test_an_odd_snapshot_is_a_job_all_the_same(odd: dict[str, Any]) -> None:
+def test_a_snapshot_with_unusual_values_is_a_valid_job(odd: dict[str, Any]) -> None:
     bare = {"run_id": JOB_ID}
     for snapshot in (bare | odd, SNAPSHOT | odd):
-        told = orjson.loads(orjson.dumps(translate.job_out(snapshot, parameters=True)))
+        job = orjson.loads(orjson.dumps(translate.job_out(snapshot, parameters=True)))
 
-        assert Job.model_validate(told).id == JOB_ID
-        assert datetime.fromisoformat(told["createdAt"]).tzinfo is not None
+        assert Job.model_validate(job).id == JOB_ID
+        assert datetime.fromisoformat(job["createdAt"]).tzinfo is not None

@@ -1,4 +1,4 @@
-"""JSON bodies: what can be kept without loss is taken, whatever would be rounded or is no JSON is refused."""
+"""JSON bodies: lossless values are accepted; rounded numbers and invalid JSON are refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def nested(depth: int) -> bytes:
 
 
 @given(VALUES)
-def test_a_value_that_fits_comes_back_as_it_was(value: Any) -> None:
+def test_a_lossless_value_is_unchanged(value: Any) -> None:
     assert parse_json(json.dumps(value).encode()) == value
 
 
@@ -55,7 +55,7 @@ def test_a_value_that_fits_comes_back_as_it_was(value: Any) -> None:
     ],
     ids=repr,
 )
-def test_what_is_not_json_is_refused(body: bytes) -> None:
+def test_invalid_json_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest, match="not JSON"):
         parse_json(body)
 
@@ -71,7 +71,7 @@ def test_an_integer_that_would_be_rounded_is_refused(number: int) -> None:
         parse_json(f'{{"deep": [{{"n": {number}}}]}}'.encode())
 
 
-def test_a_large_number_that_was_written_as_a_float_is_a_float() -> None:
+def test_a_large_number_in_float_notation_is_a_float() -> None:
     assert parse_json(b'{"a": 1e300, "b": 100000000000000000000.0}') == {"a": 1e300, "b": 1e20}
 
 
@@ -80,24 +80,24 @@ def test_a_large_float_does_not_hide_an_integer_that_would_be_rounded() -> None:
         parse_json(b'{"a": 1e300, "b": 12345678901234567890}')
 
 
-def test_64_levels_are_deep_enough_and_65_are_too_deep() -> None:
+def test_64_levels_are_accepted_and_65_refused() -> None:
     parse_json(nested(MAX_DEPTH))
     with pytest.raises(InvalidRequest, match="deeper than 64"):
         parse_json(nested(MAX_DEPTH + 1))
 
 
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 1020, 100_000])
-def test_a_depth_that_would_break_a_parser_is_refused_even_beside_a_large_number(depth: int) -> None:
+def test_an_extreme_depth_is_refused_even_with_a_large_number(depth: int) -> None:
     with pytest.raises(InvalidRequest):
         parse_json(b'{"large": 1e300, "deep": ' + nested(depth) + b"}", max_marks=2 * depth)
 
 
-def test_of_a_key_that_is_there_twice_the_last_one_counts() -> None:
+def test_the_last_of_duplicate_keys_wins() -> None:
     assert parse_json(b'{"a": 1, "a": 2}') == {"a": 2}
 
 
 @pytest.mark.parametrize("value", [[[]] * 10, list(range(20)), {str(number): 0 for number in range(10)}, ",:[{" * 5])
-def test_a_body_of_many_small_values_is_refused_unread(value: Any) -> None:
+def test_a_body_of_many_small_values_is_refused_before_parsing(value: Any) -> None:
     body = json.dumps(value, separators=(",", ":")).encode()
 
     with pytest.raises(RequestTooLarge):

@@ -1,4 +1,4 @@
-"""The query of a list: whose runs it asks for, and whether the answer is a page."""
+"""List queries: the tenant they are limited to, and whether the response is a page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.http_api.api.runs.schemas import ListQuery
 
 
-def test_everything_asked_for_is_asked_of_the_index_for_the_tenant_of_the_caller() -> None:
-    asked = ListQuery(
+def test_all_filters_reach_the_index_with_the_tenant_of_the_caller() -> None:
+    query = ListQuery(
         status="FAILED",
         flow="etl",
         tag="gpu",
@@ -22,7 +22,7 @@ def test_everything_asked_for_is_asked_of_the_index_for_the_tenant_of_the_caller
         limit=7,
     )
 
-    assert asked.of("acme") == RunQuery(
+    assert query.of("acme") == RunQuery(
         limit=7,
         status="FAILED",
         flow="etl",
@@ -34,7 +34,7 @@ def test_everything_asked_for_is_asked_of_the_index_for_the_tenant_of_the_caller
     )
 
 
-def test_nothing_asked_for_is_all_runs_that_are_not_archived() -> None:
+def test_a_query_without_filters_selects_all_runs_not_archived() -> None:
     assert ListQuery().of(None) == RunQuery(limit=50, archived=False)
 
 
@@ -48,5 +48,5 @@ def test_nothing_asked_for_is_all_runs_that_are_not_archived() -> None:
         ({"workflow_yaml_sha256": "0" * 64}, True),
     ],
 )
-def test_the_answer_is_a_page_when_a_page_or_a_difference_is_asked_for(query: dict[str, Any], page: bool) -> None:
+def test_the_response_is_a_page_if_a_page_or_a_difference_is_requested(query: dict[str, Any], page: bool) -> None:
     assert ListQuery(**query).wants_page is page

@@ -1,4 +1,4 @@
-"""What Prometheus is told: read back by its own parser, whatever stands in the stores."""
+"""The Prometheus exposition, parsed by the official parser."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def value(found: Samples, name: str, **labels: str) -> float | None:
     return found.get((name, tuple(sorted(labels.items()))))
 
 
-def test_the_names_of_the_contract_are_written_as_it_writes_them() -> None:
+def test_metric_names_are_those_of_the_contract() -> None:
     lines = exposition(figures(COMPLETED=1)).decode().splitlines()
 
     assert {
@@ -76,13 +76,13 @@ def test_the_names_of_the_contract_are_written_as_it_writes_them() -> None:
     } <= {*lines}
 
 
-def test_every_status_is_there_however_few_runs_there_are() -> None:
+def test_every_status_has_a_sample_without_any_run() -> None:
     found = samples(exposition(figures()))
 
     assert [value(found, "pyoco_runs_total", status=status) for status in RUN_STATUSES] == [0.0] * 6
 
 
-def test_an_operator_is_told_everything_and_the_caller_of_one_tenant_nothing_of_the_process() -> None:
+def test_a_caller_of_one_tenant_sees_no_process_metrics() -> None:
     everything = declared(exposition(figures()))
     confined = declared(exposition(figures(confined=True)))
 
@@ -91,20 +91,22 @@ def test_an_operator_is_told_everything_and_the_caller_of_one_tenant_nothing_of_
     assert confined == EVERYONE
 
 
-def test_a_histogram_adds_up_and_ends_with_everything() -> None:
+def test_histogram_buckets_are_cumulative_and_end_with_all() -> None:
     tallies = gathered(("ran", "FAILED", bucket_of(seconds), 1, seconds) for seconds in (0.2, 0.25, 3.0, 1e6))
 
     found = samples(exposition(figures(tallies=tallies)))
 
     name, status = "pyoco_run_duration_seconds", "FAILED"
-    told = {bound: value(found, f"{name}_bucket", status=status, le=bound) for bound in ("0.1", "0.25", "5.0", "+Inf")}
-    assert told == {"0.1": 0.0, "0.25": 2.0, "5.0": 3.0, "+Inf": 4.0}
+    buckets = {
+        bound: value(found, f"{name}_bucket", status=status, le=bound) for bound in ("0.1", "0.25", "5.0", "+Inf")
+    }
+    assert buckets == {"0.1": 0.0, "0.25": 2.0, "5.0": 3.0, "+Inf": 4.0}
     assert value(found, f"{name}_count", status=status) == 4.0
     assert value(found, f"{name}_sum", status=status) == 1000003.45
     assert value(found, f"{name}_count", status="COMPLETED") == 0.0
 
 
-def test_counters_of_runs_come_from_the_tallies() -> None:
+def test_run_counters_come_from_the_histograms() -> None:
     tallies = gathered(
         [(HistogramDelta.SUBMITTED.value, "", 0, 7, 0.0), (HistogramDelta.FINISHED.value, "FAILED", 0, 2, 0.0)]
     )
@@ -116,10 +118,10 @@ def test_counters_of_runs_come_from_the_tallies() -> None:
     assert value(found, "pyoco_runs_finished_total", status="COMPLETED") == 0.0
 
 
-def test_queues_that_are_not_shown_are_summed_up() -> None:
-    shown = (Waiting(tag="gpu", runs=5, since=990.0), Waiting(tag="not a tag", runs=2, since=1.0))
+def test_queues_beyond_the_limit_are_summed() -> None:
+    waiting = (Waiting(tag="gpu", runs=5, since=990.0), Waiting(tag="not a tag", runs=2, since=1.0))
 
-    found = samples(exposition(figures(waiting=shown, PENDING=10)))
+    found = samples(exposition(figures(waiting=waiting, PENDING=10)))
 
     assert value(found, "pyoco_queue_depth", tag="gpu") == 5.0
     assert value(found, "pyoco_queue_oldest_age_seconds", tag="gpu") == 10.0
@@ -127,7 +129,7 @@ def test_queues_that_are_not_shown_are_summed_up() -> None:
     assert value(found, "pyoco_queue_depth", tag="not a tag") is None
 
 
-def test_a_run_of_the_future_has_not_waited_yet() -> None:
+def test_a_run_submitted_in_the_future_has_waited_zero_seconds() -> None:
     found = samples(exposition(figures(waiting=(Waiting(tag="gpu", runs=1, since=2000.0),), PENDING=1)))
 
     assert value(found, "pyoco_queue_oldest_age_seconds", tag="gpu") == 0.0
@@ -137,19 +139,19 @@ def test_a_run_of_the_future_has_not_waited_yet() -> None:
     tags=st.lists(st.text() | st.text(string.punctuation + "\n\\ "), unique=True, max_size=5),
     path=st.text(string.printable),
 )
-def test_nothing_that_somebody_writes_breaks_the_format(tags: list[str], path: str) -> None:
+def test_user_text_cannot_break_the_format(tags: list[str], path: str) -> None:
     durations = request_durations()
     durations.labels(path, "GET", "2xx").observe(0.002)
     waiting = tuple(Waiting(tag=tag, runs=1, since=999.0) for tag in tags)
 
     found = samples(exposition(figures(waiting=waiting, PENDING=len(tags)), durations))
 
-    depth = sum(told for (name, _), told in found.items() if name == "pyoco_queue_depth")
+    depth = sum(sample for (name, _), sample in found.items() if name == "pyoco_queue_depth")
     assert depth == len([tag for tag in tags if tag])
     assert value(found, "pyoco_http_request_duration_seconds_count", route=path, method="GET", status="2xx") == 1.0
 
 
-def test_an_execution_that_waits_for_its_start_is_in_no_queue() -> None:
+def test_an_execution_before_its_start_is_in_no_queue() -> None:
     queues = (Waiting(tag="cpu", runs=2, since=900.0), Waiting(tag="", runs=3, since=900.0))
 
     found = samples(exposition(figures(waiting=queues, PENDING=6)))
@@ -158,7 +160,7 @@ def test_an_execution_that_waits_for_its_start_is_in_no_queue() -> None:
     assert value(found, "pyoco_queue_depth", tag=OTHER_TAGS) == 1
 
 
-def test_nodes_are_told_by_what_may_be_done_about_them() -> None:
+def test_nodes_are_counted_by_the_action_they_need() -> None:
     found = samples(exposition(figures()))
 
     assert [value(found, "pyoco_nodes", state=kind.value) for kind in StepKind] == [6, 7, 8]

@@ -1,4 +1,4 @@
-"""Who wants a log as plain text, by what their request says that it accepts."""
+"""Negotiation of plain-text logs by the Accept header."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ from pyoco_server.http_api.responses.negotiation import MAX_ACCEPT_CHARS, wants_
         ("text/plain" + "," * MAX_ACCEPT_CHARS, False),
     ],
 )
-def test_text_is_for_those_who_name_it_and_do_not_want_json_more(accept: str, wanted: bool) -> None:
+def test_plain_text_is_sent_if_it_is_named_and_not_ranked_below_json(accept: str, wanted: bool) -> None:
     assert wants_text(accept) is wanted

@@ -1,4 +1,4 @@
-"""The OpenAPI document about access: the same in every mode, and as the guard has it."""
+"""Access control in the OpenAPI document: the same in every mode, and as enforced."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyoco_server.http_api import create_app
 from pyoco_server.http_api.middleware.authentication import required_scopes
 
 
-def test_every_operation_names_the_scopes_that_the_guard_asks_for() -> None:
+def test_every_operation_names_the_scopes_that_are_enforced() -> None:
     for config in (NatsBackendConfig(), NatsBackendConfig(http_auth_mode="api_key")):
         app = create_app(config)
         paths = app.openapi()["paths"]
@@ -32,20 +32,20 @@ def test_every_operation_names_the_scopes_that_the_guard_asks_for() -> None:
                     assert {"401", "403", "503"} <= set(operation["responses"])
 
 
-def test_the_header_of_the_key_is_the_one_that_is_set() -> None:
+def test_the_key_header_is_the_configured_one() -> None:
     schemes = create_app(NatsBackendConfig(http_api_key_header="X-Team-Key")).openapi()["components"]["securitySchemes"]
 
     assert schemes["ApiKey"] == {"type": "apiKey", "in": "header", "name": "X-Team-Key"}
     assert schemes["Bearer"]["scheme"] == "bearer"
 
 
-def test_asking_twice_gives_the_same_document() -> None:
+def test_the_document_is_the_same_each_time() -> None:
     app = create_app(NatsBackendConfig())
 
     assert app.openapi() == app.openapi()
 
 
-def test_every_reference_leads_to_something_in_the_document() -> None:
+def test_every_reference_resolves() -> None:
     document = create_app(NatsBackendConfig()).openapi()
     references = list(_references(document))
 
@@ -68,7 +68,7 @@ def _references(node: Any) -> Iterator[str]:
             yield from _references(one)
 
 
-def test_every_command_about_executions_has_an_example_that_its_own_schema_accepts() -> None:
+def test_every_execution_command_has_an_example_valid_for_its_schema() -> None:
     paths = create_app(NatsBackendConfig()).openapi()["paths"]
     commands = {
         path: methods["post"]["requestBody"]

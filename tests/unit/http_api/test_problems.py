@@ -1,4 +1,4 @@
-"""Errors over HTTP: each kind has its status, each answer the catalogue's words in the language that was asked for."""
+"""Errors over HTTP: a status per kind, and texts of the catalogue in the requested language."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def make_app() -> FastAPI:
     async def missing_job() -> None:
         raise RunNotFound(run_id="r1")
 
-    @app.get("/away")
-    async def away() -> None:
+    @app.get("/offline")
+    async def offline() -> None:
         raise BrokerUnavailable
 
     @app.get("/broken")
@@ -72,25 +72,25 @@ async def get(path: str, method: str = "GET", **headers: str) -> httpx.Response:
         return await client.request(method, path, headers={key.replace("_", "-"): v for key, v in headers.items()})
 
 
-def test_every_kind_of_trouble_has_a_status_of_its_own() -> None:
+def test_every_error_kind_has_its_own_status() -> None:
     assert set(problems.STATUS) == set(Kind)
     assert len(set(problems.STATUS.values())) == len(Kind)
 
 
 @pytest.mark.parametrize("error", catalogue(), ids=lambda error: error.__name__)
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_every_error_of_the_catalogue_has_a_body_that_can_be_sent(error: type[PyocoError], language: str) -> None:
+def test_every_error_of_the_catalogue_has_a_valid_body(error: type[PyocoError], language: str) -> None:
     body = problems.RUNS.body(error(), language, 404, "/runs")
 
     assert body.keys() == {"detail", "err_id", "msg_id", "message", "hint"}
     assert all(isinstance(value, str) and value for value in body.values())
 
 
-async def test_an_error_of_the_catalogue_is_told_in_its_words() -> None:
-    answer = await get("/missing")
+async def test_an_error_response_has_the_text_of_the_catalogue() -> None:
+    response = await get("/missing")
 
-    assert answer.status_code == 404
-    assert answer.json() == {
+    assert response.status_code == 404
+    assert response.json() == {
         "detail": "run not found",
         "err_id": "ERR-PYOCO-0005",
         "msg_id": "MSG-PYOCO-0005",
@@ -117,17 +117,17 @@ async def test_an_error_of_the_catalogue_is_told_in_its_words() -> None:
     ],
 )
 async def test_the_caller_chooses_the_language(accepted: str, japanese: bool) -> None:
-    answer = (await get("/missing", accept_language=accepted)).json()
+    response = (await get("/missing", accept_language=accepted)).json()
 
-    assert answer["message"] == (RunNotFound.message_ja if japanese else RunNotFound.message())
-    assert answer["hint"] == (RunNotFound.hint_ja if japanese else RunNotFound.hint)
+    assert response["message"] == (RunNotFound.message_ja if japanese else RunNotFound.message())
+    assert response["hint"] == (RunNotFound.hint_ja if japanese else RunNotFound.hint)
 
 
 async def test_under_jobs_an_error_is_a_problem_document() -> None:
-    told = await get("/jobs/missing", **{"Accept-Language": "ja"})
+    response = await get("/jobs/missing", **{"Accept-Language": "ja"})
 
-    assert (told.status_code, told.headers["content-type"]) == (404, "application/problem+json")
-    assert told.json() == {
+    assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
+    assert response.json() == {
         "type": "urn:pyoco:error:ERR-PYOCO-0005",
         "title": RunNotFound.message_ja,
         "status": 404,
@@ -140,21 +140,21 @@ async def test_under_jobs_an_error_is_a_problem_document() -> None:
     }
 
 
-async def test_under_jobs_the_frameworks_own_errors_are_told_so_too() -> None:
-    told = await get("/jobs/missing/nothing")
+async def test_under_jobs_framework_errors_are_problem_documents() -> None:
+    response = await get("/jobs/missing/nothing")
 
-    assert (told.status_code, told.json()["status"], told.json()["code"]) == (404, 404, "ROUTE_NOT_FOUND")
-
-
-async def test_an_absent_broker_is_a_503_that_says_when_to_come_back() -> None:
-    answer = await get("/away")
-
-    assert answer.status_code == 503
-    assert answer.headers["retry-after"].isdigit()
-    assert answer.json()["err_id"] == "ERR-PYOCO-0003"
+    assert (response.status_code, response.json()["status"], response.json()["code"]) == (404, 404, "ROUTE_NOT_FOUND")
 
 
-async def test_only_a_503_says_when_to_come_back() -> None:
+async def test_an_unavailable_broker_is_a_503_with_retry_after() -> None:
+    response = await get("/offline")
+
+    assert response.status_code == 503
+    assert response.headers["retry-after"].isdigit()
+    assert response.json()["err_id"] == "ERR-PYOCO-0003"
+
+
+async def test_only_a_503_has_retry_after() -> None:
     assert "retry-after" not in (await get("/missing")).headers
 
 
@@ -167,61 +167,61 @@ async def test_a_rejected_request_leaves_one_log_line_with_its_error_id(caplog: 
     assert (line["path"], line["request_id"]) == ("/missing", "new-id")
 
 
-async def test_a_fault_of_ours_is_a_500_that_tells_nothing_of_its_inside(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_internal_error_is_a_500_without_details(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        answer = await get("/broken", X_Request_Id="asked-with-this")
+        response = await get("/broken", X_Request_Id="given-request-id")
 
-    assert answer.status_code == 500
-    assert answer.json()["err_id"] == "ERR-PYOCO-0034"
-    assert SECRET not in answer.text
-    told = [record for record in caplog.records if record.message == "request failed"]
-    assert [record.__dict__["request_id"] for record in told] == ["asked-with-this"]
-    assert told[0].exc_info is not None
-
-
-@pytest.mark.parametrize("path", ["/missing", "/away", "/broken", "/teapot", "/nowhere", "/else"])
-async def test_every_answer_carries_the_request_id(path: str) -> None:
-    assert (await get(path, X_Request_Id="asked-with-this")).headers["x-request-id"] == "asked-with-this"
+    assert response.status_code == 500
+    assert response.json()["err_id"] == "ERR-PYOCO-0034"
+    assert SECRET not in response.text
+    records = [record for record in caplog.records if record.message == "request failed"]
+    assert [record.__dict__["request_id"] for record in records] == ["given-request-id"]
+    assert records[0].exc_info is not None
 
 
-async def test_a_path_that_is_not_there_is_a_404_of_its_own() -> None:
-    answer = await get("/nowhere")
-
-    assert (answer.status_code, answer.json()["err_id"]) == (404, "ERR-PYOCO-0033")
-    assert "/nowhere" in answer.json()["detail"]
+@pytest.mark.parametrize("path", ["/missing", "/offline", "/broken", "/teapot", "/nowhere", "/else"])
+async def test_every_response_has_the_request_id(path: str) -> None:
+    assert (await get(path, X_Request_Id="given-request-id")).headers["x-request-id"] == "given-request-id"
 
 
-async def test_a_method_that_is_not_there_says_which_are() -> None:
-    answer = await get("/missing", method="DELETE")
+async def test_an_unknown_path_has_its_own_404() -> None:
+    response = await get("/nowhere")
 
-    assert (answer.status_code, answer.json()["err_id"]) == (405, "ERR-PYOCO-0002")
-    assert answer.headers["allow"] == "GET"
+    assert (response.status_code, response.json()["err_id"]) == (404, "ERR-PYOCO-0033")
+    assert "/nowhere" in response.json()["detail"]
 
 
-async def test_the_status_and_headers_of_the_frameworks_errors_stay() -> None:
-    answer = await get("/teapot")
+async def test_an_unsupported_method_lists_the_allowed_ones() -> None:
+    response = await get("/missing", method="DELETE")
 
-    assert (answer.status_code, answer.headers["x-spout"]) == (418, "yes")
-    assert answer.json()["detail"] == "short and stout"
+    assert (response.status_code, response.json()["err_id"]) == (405, "ERR-PYOCO-0002")
+    assert response.headers["allow"] == "GET"
+
+
+async def test_framework_errors_keep_their_status_and_headers() -> None:
+    response = await get("/teapot")
+
+    assert (response.status_code, response.headers["x-spout"]) == (418, "yes")
+    assert response.json()["detail"] == "short and stout"
 
 
 @pytest.mark.parametrize(("path", "err_id"), [("/runs?limit=0", "ERR-PYOCO-0017"), ("/else?limit=0", "ERR-PYOCO-0002")])
-async def test_a_bad_parameter_is_named_and_in_a_list_it_has_the_lists_id(path: str, err_id: str) -> None:
-    answer = await get(path)
+async def test_an_invalid_parameter_is_named_with_the_error_id_of_its_route(path: str, err_id: str) -> None:
+    response = await get(path)
 
-    assert (answer.status_code, answer.json()["err_id"]) == (422, err_id)
-    assert answer.json()["detail"].startswith("limit: ")
+    assert (response.status_code, response.json()["err_id"]) == (422, err_id)
+    assert response.json()["detail"].startswith("limit: ")
 
 
-def test_of_many_findings_five_are_told() -> None:
+def test_at_most_five_findings_are_reported() -> None:
     findings = [{"loc": ("body", "params", n), "msg": "wrong"} for n in range(9)]
 
-    told = problems.describe(findings)
+    described = problems.describe(findings)
 
-    assert told.split("; ") == [f"params.{n}: wrong" for n in range(5)]
+    assert described.split("; ") == [f"params.{n}: wrong" for n in range(5)]
 
 
-async def test_a_caller_that_hangs_up_in_its_body_is_no_fault_of_the_server(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_disconnect_during_the_body_is_no_server_error(caplog: pytest.LogCaptureFixture) -> None:
     words: Iterator[Message] = iter(
         [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
     )
@@ -230,7 +230,7 @@ async def test_a_caller_that_hangs_up_in_its_body_is_no_fault_of_the_server(capl
         return next(words)
 
     async def send(_message: Message) -> None:
-        """Nobody is there to read it."""
+        """The client has disconnected."""
 
     scope = {
         "type": "http",

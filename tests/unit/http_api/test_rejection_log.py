@@ -1,4 +1,4 @@
-"""Warnings of others: so many in a window, and how many were left out."""
+"""Throttling of warnings: a limit per window, and the number of omitted ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def line(level: int = logging.WARNING) -> logging.LogRecord:
     return logging.makeLogRecord({"levelno": level, "msg": "Invalid HTTP request received."})
 
 
-def test_warnings_beyond_the_window_are_left_out_and_counted() -> None:
+def test_warnings_beyond_the_limit_are_omitted_and_counted() -> None:
     clock = ManualClock()
     few = LimitWarnings(clock)
 
@@ -26,13 +26,13 @@ def test_warnings_beyond_the_window_are_left_out_and_counted() -> None:
     assert next_one.__dict__["left_out"] == 5
 
 
-def test_faults_are_never_left_out() -> None:
+def test_errors_are_never_omitted() -> None:
     few = LimitWarnings(ManualClock())
 
     assert all(few.filter(line(logging.ERROR)) for _ in range(2 * MAX_LINES))
 
 
-def test_what_is_said_of_bad_requests_passes_it() -> None:
+def test_log_lines_of_bad_requests_are_throttled() -> None:
     logger = logging.getLogger(BoundedHttp.__module__)
 
     assert any(isinstance(one, LimitWarnings) for one in logger.filters)

@@ -1,4 +1,4 @@
-"""The edge: a request id on every answer, no body larger than it may be, no change by pages of other sites."""
+"""The request middleware: request ids, body limits, cross-site protection and durations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def app_of() -> FastAPI:
 
 
 async def read_all(_scope: Scope, receive: Receive, send: Send) -> None:
-    """An app that answers with the size of the body it was sent."""
+    """An app that responds with the size of the request body."""
     size, more = 0, True
     while more:
         message = await receive()
@@ -93,17 +93,17 @@ def request_id_of(messages: list[Message]) -> bytes:
 
 
 @pytest.mark.parametrize("given", [b"abc", b"01J-_.Z", b"x" * 128])
-async def test_a_sane_request_id_is_given_back(given: bytes) -> None:
-    answer = await call(edge(read_all), headers=[(b"x-request-id", given)])
+async def test_a_valid_request_id_is_returned(given: bytes) -> None:
+    messages = await call(edge(read_all), headers=[(b"x-request-id", given)])
 
-    assert request_id_of(answer) == given
+    assert request_id_of(messages) == given
 
 
 @pytest.mark.parametrize("given", [b"", b"a b", b"x" * 129, b"a\r\nSet-Cookie: b", "é".encode(), b"<script>"])
-async def test_a_request_id_that_could_do_harm_is_replaced(given: bytes) -> None:
-    answer = await call(edge(read_all), headers=[(b"x-request-id", given)])
+async def test_an_unsafe_request_id_is_replaced(given: bytes) -> None:
+    messages = await call(edge(read_all), headers=[(b"x-request-id", given)])
 
-    assert request_id_of(answer) == b"new"
+    assert request_id_of(messages) == b"new"
 
 
 async def test_a_request_without_an_id_gets_one_that_the_app_sees() -> None:
@@ -113,9 +113,9 @@ async def test_a_request_without_an_id_gets_one_that_the_app_sees() -> None:
         seen.append(scope["request_id"])
         await read_all(scope, receive, send)
 
-    answer = await call(edge(app))
+    messages = await call(edge(app))
 
-    assert request_id_of(answer) == b"new"
+    assert request_id_of(messages) == b"new"
     assert seen == ["new"]
 
 
@@ -137,13 +137,13 @@ async def test_the_lifespan_passes_untouched_and_untimed() -> None:
     ids=["the limit", "leading zeros", "not a number"],
 )
 async def test_a_body_within_the_limit_is_accepted(declared: bytes, body: bytes) -> None:
-    answer = await call(edge(read_all, max_body_bytes=10), headers=[(b"content-length", declared)], chunks=[body])
+    messages = await call(edge(read_all, max_body_bytes=10), headers=[(b"content-length", declared)], chunks=[body])
 
-    assert answer[1]["body"] == str(len(body)).encode()
+    assert messages[1]["body"] == str(len(body)).encode()
 
 
 @pytest.mark.parametrize("declared", [b"11", b"0" * 5000 + b"11", b"9" * 5000])
-async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(declared: bytes) -> None:
+async def test_a_body_declared_too_large_is_refused_before_it_is_read(declared: bytes) -> None:
     chunks = iter([b"x" * 11])
 
     with pytest.raises(RequestTooLarge, match="at most 10 bytes"):
@@ -151,7 +151,7 @@ async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_read(dec
 
 
 @pytest.mark.parametrize("headers", [[], [(b"content-length", b"3")], [(b"transfer-encoding", b"chunked")]])
-async def test_a_body_that_turns_out_too_large_is_refused_at_the_chunk_that_shows_it(headers: Headers) -> None:
+async def test_a_body_above_the_limit_is_refused_at_the_first_chunk_beyond_it(headers: Headers) -> None:
     read = []
 
     async def app(_scope: Scope, receive: Receive, _send: Send) -> None:
@@ -164,41 +164,41 @@ async def test_a_body_that_turns_out_too_large_is_refused_at_the_chunk_that_show
     assert read == [6]
 
 
-async def test_a_body_that_stops_coming_is_not_waited_for_but_the_end_of_the_connection_is() -> None:
+async def test_a_stalled_body_times_out_but_a_wait_for_the_disconnect_does_not() -> None:
     parts: list[Message] = [{"type": "http.request", "body": b"12", "more_body": True}]
-    gone = asyncio.Event()
+    disconnected = asyncio.Event()
 
     async def receive() -> Message:
         if parts:
             return parts.pop()
-        await gone.wait()
+        await disconnected.wait()
         return {"type": "http.disconnect"}
 
-    async def wait_for_the_end(_scope: Scope, receive: Receive, _send: Send) -> None:
+    async def wait_for_disconnect(_scope: Scope, receive: Receive, _send: Send) -> None:
         assert (await receive())["body"] == b"all"
-        asyncio.get_running_loop().call_later(0.05, gone.set)
+        asyncio.get_running_loop().call_later(0.05, disconnected.set)
         assert (await receive())["type"] == "http.disconnect"
 
     with pytest.raises(InvalidRequest, match="no more of the body"):
-        await edge(read_all, max_body_bytes=10, patience_sec=0.01)(asked("POST"), receive, ignore)
+        await edge(read_all, max_body_bytes=10, patience_sec=0.01)(http_scope("POST"), receive, ignore)
     parts.append({"type": "http.request", "body": b"all"})
-    await edge(wait_for_the_end, max_body_bytes=10, patience_sec=0.01)(asked("POST"), receive, ignore)
+    await edge(wait_for_disconnect, max_body_bytes=10, patience_sec=0.01)(http_scope("POST"), receive, ignore)
 
 
-async def test_a_body_that_comes_byte_by_byte_is_given_up_and_a_fast_one_is_not() -> None:
+async def test_a_slow_body_times_out_and_a_fast_one_does_not() -> None:
     loop = asyncio.get_running_loop()
 
-    async def drip() -> Message:
+    async def receive_slowly() -> Message:
         drop = loop.create_future()
         loop.call_later(0.005, drop.set_result, None)
         await drop
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     with pytest.raises(InvalidRequest, match="too slowly"):
-        await edge(read_all, max_body_bytes=10_000, slow_after_sec=0.01)(asked("POST"), drip, ignore)
+        await edge(read_all, max_body_bytes=10_000, slow_after_sec=0.01)(http_scope("POST"), receive_slowly, ignore)
 
-    answer = await call(edge(read_all, max_body_bytes=10_000, slow_after_sec=0.0), chunks=[b"x" * 4096] * 2)
-    assert answer[1]["body"] == b"8192"
+    messages = await call(edge(read_all, max_body_bytes=10_000, slow_after_sec=0.0), chunks=[b"x" * 4096] * 2)
+    assert messages[1]["body"] == b"8192"
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ async def test_a_body_that_comes_byte_by_byte_is_given_up_and_a_fast_one_is_not(
         [(b"host", b"gateway:8000"), (b"origin", b"https://gateway:8000.evil")],
     ],
 )
-async def test_a_page_of_another_site_changes_nothing(headers: Headers) -> None:
+async def test_a_cross_site_request_changes_nothing(headers: Headers) -> None:
     started, body = await call(edge(read_all), headers=headers, chunks=(b"12345",))
 
     assert started["status"] == 403
@@ -225,11 +225,11 @@ async def test_a_page_of_another_site_changes_nothing(headers: Headers) -> None:
         [(b"sec-fetch-site", b"none")],
         [(b"host", b"gateway:8000")],
         [(b"host", b"Gateway:8000"), (b"origin", b"http://gateway:8000")],
-        # A proxy between them may have another name; the browser compared those that it knows.
+        # A proxy may change the host; the browser has compared the original ones.
         [(b"host", b"inner"), (b"origin", b"https://outer"), (b"sec-fetch-site", b"same-origin")],
     ],
 )
-async def test_programs_and_our_own_pages_may(headers: Headers) -> None:
+async def test_programs_and_same_origin_pages_may_change_data(headers: Headers) -> None:
     started, body = await call(edge(read_all), headers=headers, chunks=(b"12345",))
 
     assert (started["status"], body["body"]) == (200, b"5")
@@ -238,22 +238,22 @@ async def test_programs_and_our_own_pages_may(headers: Headers) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "most"), [("POST", "/wheels", 20), ("GET", "/wheels", 10), ("POST", "/", 10)]
 )
-async def test_a_route_may_have_a_limit_of_its_own_and_no_other_has_it(method: str, path: str, most: int) -> None:
+async def test_a_route_may_have_its_own_body_limit(method: str, path: str, most: int) -> None:
     limit = edge(read_all, max_body_bytes=10, body_limits={("POST", "/wheels"): 20})
 
     async def sending(size: int) -> None:
         async def receive() -> Message:
             return {"type": "http.request", "body": b"x" * size, "more_body": False}
 
-        await limit(asked(method, path), receive, ignore)
+        await limit(http_scope(method, path), receive, ignore)
 
     await sending(most)
     with pytest.raises(RequestTooLarge, match=f"at most {most} bytes"):
         await sending(most + 1)
 
 
-async def connected(*, query: bytes = b"", headers: Headers | None = None) -> Scope:
-    """The scope of a WebSocket as an app behind finds it, with what was sent back (`sent`)."""
+async def websocket_scope(*, query: bytes = b"", headers: Headers | None = None) -> Scope:
+    """The scope of a WebSocket as the app receives it, with the sent messages in `sent`."""
     sent: list[Message] = []
     scope: Scope = {"type": "websocket", "path": "/", "query_string": query, "headers": headers or [], "sent": sent}
 
@@ -271,24 +271,24 @@ async def connected(*, query: bytes = b"", headers: Headers | None = None) -> Sc
 
 
 @pytest.mark.parametrize("page", OTHER_PAGES)
-async def test_a_page_of_another_site_may_not_even_listen_on_a_websocket(page: bytes) -> None:
-    # Whatever else it says: browsers always tell the origin of a page that opens one.
+async def test_a_cross_site_page_cannot_open_a_websocket(page: bytes) -> None:
+    # Browsers always send the origin of a page that opens a WebSocket.
     headers = [(b"host", b"gateway:8000"), (b"origin", page), (b"sec-fetch-site", b"same-origin")]
 
-    scope = await connected(headers=headers)
+    scope = await websocket_scope(headers=headers)
 
     assert scope["sent"] == [{"type": "websocket.close", "code": 1008}]
 
 
 @pytest.mark.parametrize("headers", [[], [(b"host", b"Gateway:8000"), (b"origin", b"https://gateway:8000")]])
-async def test_programs_and_our_own_pages_may_open_one(headers: Headers) -> None:
-    scope = await connected(headers=headers)
+async def test_programs_and_same_origin_pages_may_open_a_websocket(headers: Headers) -> None:
+    scope = await websocket_scope(headers=headers)
 
     assert [message["type"] for message in scope["sent"]] == ["websocket.accept"]
 
 
-async def test_a_websocket_has_its_ids_too() -> None:
-    scope = await connected(headers=[(b"x-correlation-id", b"c-1")])
+async def test_a_websocket_has_request_ids() -> None:
+    scope = await websocket_scope(headers=[(b"x-correlation-id", b"c-1")])
 
     assert (scope["request_id"], scope["correlation_id"]) == ("new", "c-1")
     assert (b"x-request-id", b"new") in scope["sent"][0]["headers"]
@@ -306,14 +306,14 @@ async def test_a_websocket_has_its_ids_too() -> None:
         (b"ticket=abc&ticket=abc", "", b""),
     ],
 )
-async def test_a_ticket_is_taken_out_of_the_address(query: bytes, ticket: str | None, left: bytes) -> None:
-    scope = await connected(query=query)
+async def test_a_ticket_is_removed_from_the_url(query: bytes, ticket: str | None, left: bytes) -> None:
+    scope = await websocket_scope(query=query)
 
     assert (scope.get("ticket"), scope["query_string"]) == (ticket, left)
 
 
 class Stopwatch:
-    """Time that passes only when told to."""
+    """A clock that advances only by assignment."""
 
     def __init__(self) -> None:
         self.at = 100.0
@@ -330,7 +330,7 @@ async def ignore(_message: Message) -> None:
     return None
 
 
-def asked(method: str = "GET", path: str = "/runs/7") -> Scope:
+def http_scope(method: str = "GET", path: str = "/runs/7") -> Scope:
     headers: list[tuple[bytes, bytes]] = []
     return {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers, "root_path": ""}
 
@@ -351,21 +351,21 @@ async def labels_of(*scopes: Scope) -> list[tuple[str, str, str]]:
 
 
 async def test_a_request_is_counted_under_the_template_of_its_route() -> None:
-    assert await labels_of(asked(path="/runs/7"), asked(path="/runs/8")) == [("/runs/{run_id}", "GET", "2xx")]
+    assert await labels_of(http_scope(path="/runs/7"), http_scope(path="/runs/8")) == [("/runs/{run_id}", "GET", "2xx")]
 
 
-async def test_paths_that_lead_nowhere_are_one_label() -> None:
-    assert await labels_of(asked(path="/a"), asked(path='/b"\n')) == [(NO_ROUTE, "GET", "4xx")]
+async def test_unknown_paths_share_one_label() -> None:
+    assert await labels_of(http_scope(path="/a"), http_scope(path='/b"\n')) == [(NO_ROUTE, "GET", "4xx")]
 
 
-async def test_methods_that_nobody_has_heard_of_are_one_label() -> None:
-    assert await labels_of(asked("BREW"), asked("WHEN"), asked("PUT")) == [
+async def test_unknown_methods_share_one_label() -> None:
+    assert await labels_of(http_scope("BREW"), http_scope("WHEN"), http_scope("PUT")) == [
         ("/runs/{run_id}", OTHER_METHOD, "4xx"),
         ("/runs/{run_id}", "PUT", "4xx"),
     ]
 
 
-async def test_a_stream_is_timed_until_it_begins() -> None:
+async def test_a_stream_is_timed_until_its_first_byte() -> None:
     watch, durations = Stopwatch(), request_durations()
 
     async def stream(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -375,21 +375,21 @@ async def test_a_stream_is_timed_until_it_begins() -> None:
             watch.at += 3600
             await send({"type": "http.response.body", "body": b"x", "more_body": True})
 
-    await edge(stream, durations=durations, now=watch.now)(asked(), nothing_to_receive, ignore)
+    await edge(stream, durations=durations, now=watch.now)(http_scope(), nothing_to_receive, ignore)
 
     (family,) = durations.collect()
     buckets = {sample.labels["le"]: sample.value for sample in family.samples if "le" in sample.labels}
     assert {bound: buckets[str(bound)] for bound in BOUNDS} == {bound: float(bound >= 0.25) for bound in BOUNDS}
 
 
-async def test_a_fault_counts_as_an_answer_of_500_and_goes_on_its_way() -> None:
+async def test_an_exception_counts_as_a_500_and_is_raised() -> None:
     durations = request_durations()
 
     async def faulty(_scope: Scope, _receive: Receive, _send: Send) -> None:
         raise RuntimeError("boom")
 
     with pytest.raises(RuntimeError, match="boom"):
-        await edge(faulty, durations=durations)(asked(), nothing_to_receive, ignore)
+        await edge(faulty, durations=durations)(http_scope(), nothing_to_receive, ignore)
 
     assert [*observed(durations)] == [(NO_ROUTE, "GET", "5xx")]
 
@@ -410,7 +410,7 @@ async def test_a_request_that_outlasts_the_shutdown_is_answered_503_and_not_500(
     assert orjson.loads(sent[1]["body"])["err_id"] == "ERR-PYOCO-0001"
 
 
-async def test_a_cancelled_stream_is_cut_and_not_answered_again() -> None:
+async def test_a_cancelled_stream_ends_without_a_second_response() -> None:
     waits, sent = asyncio.Event(), []
 
     async def streaming(_scope: Scope, _receive: Receive, send: Send) -> None:
@@ -421,7 +421,7 @@ async def test_a_cancelled_stream_is_cut_and_not_answered_again() -> None:
     async def send(message: Message) -> None:
         sent.append(message["type"])
 
-    task = asyncio.create_task(edge(streaming)(asked(), nothing_to_receive, send))
+    task = asyncio.create_task(edge(streaming)(http_scope(), nothing_to_receive, send))
     await waits.wait()
     task.cancel()
 

@@ -1,4 +1,4 @@
-"""The response models describe exactly the fields that are sent, whatever an execution went through."""
+"""Response models describe exactly the fields that are sent, in every state of an execution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of `/runs` and the words of the core."""
+"""Translation between `/runs` and the domain."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ RUN = Execution(execution_id=RunId("0190a5b2-7c4e-7abc-8def-0123456789ab"), crea
 FACTS = {"worker_alive": False, "stale": False}
 
 
-def asked(**body: Any) -> tuple[Request, tuple[str, ...]]:
+def parse(**body: Any) -> tuple[Request, tuple[str, ...]]:
     return parse_submit(orjson.dumps(body), CONFIG, ANYONE)
 
 
-def test_a_flow_name_is_enough() -> None:
-    assert asked(flow_name="hello") == (Request(flow_name="hello", tag="somewhere", input={}), ("somewhere",))
+def test_only_a_flow_name_is_required() -> None:
+    assert parse(flow_name="hello") == (Request(flow_name="hello", tag="somewhere", input={}), ("somewhere",))
 
 
-def test_the_tag_is_the_label_of_a_run_that_has_no_labels() -> None:
-    assert asked(flow_name="hello", tag="gpu") == (Request(flow_name="hello", tag="gpu", input={}), ("gpu",))
+def test_a_run_without_labels_has_its_tag_as_label() -> None:
+    assert parse(flow_name="hello", tag="gpu") == (Request(flow_name="hello", tag="gpu", input={}), ("gpu",))
 
 
-def test_labels_are_free_text_and_replace_the_tag_among_the_labels() -> None:
-    request, labels = asked(flow_name="hello", tag="gpu", tags=["夜間 バッチ", "a/b"])
+def test_given_labels_are_free_text_and_replace_the_tag() -> None:
+    request, labels = parse(flow_name="hello", tag="gpu", tags=["夜間 バッチ", "a/b"])
 
     assert (request.tag, labels) == ("gpu", ("夜間 バッチ", "a/b"))
 
 
 def test_no_labels_means_no_labels() -> None:
-    assert asked(flow_name="hello", tags=[])[1] == ()
+    assert parse(flow_name="hello", tags=[])[1] == ()
 
 
 def test_a_run_may_have_a_limit() -> None:
-    assert asked(flow_name="hello", timeout_sec=90)[0].timeout_sec == 90.0
-    assert asked(flow_name="hello", timeout_sec=None)[0].timeout_sec is None
+    assert parse(flow_name="hello", timeout_sec=90)[0].timeout_sec == 90.0
+    assert parse(flow_name="hello", timeout_sec=None)[0].timeout_sec is None
 
 
-def test_params_pass_through_as_they_are() -> None:
+def test_params_are_unchanged() -> None:
     params = {"深い": [{"n": 2**63 - 1, "x": None}], "": 0.1}
 
-    assert asked(flow_name="hello", params=params)[0].input == params
+    assert parse(flow_name="hello", params=params)[0].input == params
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ({}, "flow_name"),
         ({"flow_name": ""}, "flow_name"),
@@ -83,11 +83,11 @@ def test_params_pass_through_as_they_are() -> None:
         ({"flow_name": "f", "timeout_sec": MAX_TIMEOUT_SEC + 1}, "timeout_sec"),
     ],
 )
-def test_a_bad_field_is_refused_by_name(body: dict[str, Any], told: str) -> None:
+def test_a_bad_field_is_refused_by_name(body: dict[str, Any], expected: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        asked(**body)
+        parse(**body)
 
-    assert told in refused.value.detail
+    assert expected in refused.value.detail
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'"hello"', b"null", b"flow_name=hello"])
@@ -96,7 +96,7 @@ def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
         parse_submit(body, CONFIG, ANYONE)
 
 
-def test_params_may_take_half_of_a_snapshot_and_no_more() -> None:
+def test_params_are_limited_to_half_of_a_snapshot() -> None:
     config = NatsBackendConfig(max_run_snapshot_bytes=2048)
     fits = {"x": "a" * (1024 - len('{"x":""}'))}
 
@@ -115,34 +115,34 @@ def test_params_may_take_half_of_a_snapshot_and_no_more() -> None:
         (b'{"reason": "wrong input"}', "wrong input"),
     ],
 )
-def test_a_cancel_may_say_why(body: bytes, reason: str | None) -> None:
+def test_a_cancel_may_have_a_reason(body: bytes, reason: str | None) -> None:
     assert read_optional(RunCancelRequest, body).reason == reason
 
 
 @pytest.mark.parametrize("body", [b"no", b"[]", b'{"reason": 1}', b'{"reason": "' + b"x" * 1001 + b'"}'])
-def test_a_cancel_that_cannot_be_understood_is_refused(body: bytes) -> None:
+def test_an_invalid_cancel_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidRequest):
         read_optional(RunCancelRequest, body)
 
 
-def test_what_decide_needs_is_never_shown() -> None:
-    shown = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=True))
+def test_internal_fields_are_never_shown() -> None:
+    run = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=True))
 
-    assert "state" not in shown
-    assert "task_records" in shown
+    assert "state" not in run
+    assert "task_records" in run
     assert "task_records" not in orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=False))
 
 
-def test_what_is_known_of_its_worker_is_shown_beside_a_run() -> None:
-    shown = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=False))
+def test_worker_facts_are_shown_beside_a_run() -> None:
+    run = orjson.loads(translate.run_out(to_snapshot(RUN), FACTS, records=False))
 
-    assert shown.items() >= FACTS.items()
+    assert run.items() >= FACTS.items()
 
 
 def test_tasks_are_shown_with_the_fields_of_the_contract() -> None:
-    shown = orjson.loads(translate.tasks_out(to_snapshot(RUN)))
+    run = orjson.loads(translate.tasks_out(to_snapshot(RUN)))
 
-    assert shown.keys() == {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
+    assert run.keys() == {"run_id", "flow_name", "status", "tasks", "task_records", "task_records_truncated"}
 
 
 def test_a_list_of_json_is_json() -> None:
@@ -150,7 +150,7 @@ def test_a_list_of_json_is_json() -> None:
     assert orjson.loads(translate.list_out([b'{"a":1}', b"2"], no_facts)) == [{"a": 1}, 2]
 
 
-def test_whole_runs_in_a_list_have_the_facts_and_summaries_have_not() -> None:
+def test_whole_runs_in_a_list_have_worker_facts_and_summaries_do_not() -> None:
     summary, whole = orjson.loads(translate.list_out([b'{"a":1}', to_snapshot(RUN)], lambda snapshot: FACTS))
 
     assert summary == {"a": 1}
@@ -162,19 +162,19 @@ def no_facts(snapshot: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 @pytest.mark.parametrize("body", [b'{"params":{"a":[%b[]]}}' % (b"[]," * 100_000), b"[%b1]" % (b"1," * 200_000)])
-def test_more_values_than_params_may_have_are_refused_unread(body: bytes) -> None:
+def test_params_with_too_many_values_are_refused_before_parsing(body: bytes) -> None:
     with pytest.raises(RequestTooLarge, match="more values"):
         parse_submit(body, CONFIG, ANYONE)
 
 
-def test_text_of_any_marks_is_as_good_as_other_text() -> None:
+def test_text_with_any_punctuation_is_accepted() -> None:
     text, labels = ",:[{" * 30_000, [",:[{" * 32] * 64
 
-    request, told = asked(flow_name=",:[{" * 64, params={"text": text}, tags=labels)
+    request, tags = parse(flow_name=",:[{" * 64, params={"text": text}, tags=labels)
 
-    assert (request.input, list(told)) == ({"text": text}, labels)
+    assert (request.input, list(tags)) == ({"text": text}, labels)
 
 
-def test_a_body_of_many_fields_is_not_told_of_each() -> None:
+def test_a_body_with_many_invalid_fields_gets_a_bounded_error() -> None:
     with pytest.raises(InvalidRequest, match="60 fields; known are flow_name, params, tag, tags"):
-        asked(**{f"field{number}": 0 for number in range(60)})
+        parse(**{f"field{number}": 0 for number in range(60)})

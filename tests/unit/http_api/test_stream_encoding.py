@@ -1,4 +1,4 @@
-"""What the streams of a job say: event ids that stand for places, and bytes that no reader takes for something else."""
+"""Encoding of job streams: event ids that are positions, and unambiguous line breaks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pyoco_server.stores import StoredChunk
 from support.samples import new_run_id
 
 
-def stretch_of(*texts: str, after: int = 7, sequence: int = 9, first: int = 1) -> LineBatch:
+def batch_of(*texts: str, after: int = 7, sequence: int = 9, first: int = 1) -> LineBatch:
     lines = [LogLine(1_700_000_000.25, None, "stdout", "INFO", text) for text in texts]
     chunk = chunk_of(lines, attempt=2, behind=None, sequence=after)
     return LineBatch(CutChunk(StoredChunk(sequence=sequence, chunk=chunk), after).part_at(first), first, ALL_LINES)
 
 
-def test_each_line_is_an_event_whose_id_is_the_place_behind_it() -> None:
-    first, second = stream_encoding.log_events(stretch_of("one", "two")).decode().rstrip().split("\n\n")
+def test_each_line_is_an_event_whose_id_is_the_position_after_it() -> None:
+    first, second = stream_encoding.log_events(batch_of("one", "two")).decode().rstrip().split("\n\n")
 
     assert first == (
         'id: 2.7\nevent: logEntry\ndata: {"timestamp":"2023-11-14T22:13:20.250Z","message":"one","n":1,"task":null,'
@@ -33,26 +33,26 @@ def test_each_line_is_an_event_whose_id_is_the_place_behind_it() -> None:
     assert stream_encoding.resume_point("2.7") == ResumePoint(LogPosition(2, 7), end=False)
 
 
-def test_whoever_goes_on_in_the_middle_is_told_the_rest_with_the_same_ids() -> None:
+def test_a_resumed_stream_has_the_remaining_lines_with_the_same_ids() -> None:
     whole, rest = (
-        stream_encoding.log_events(stretch_of("one", "two")),
-        stream_encoding.log_events(stretch_of("one", "two", first=2)),
+        stream_encoding.log_events(batch_of("one", "two")),
+        stream_encoding.log_events(batch_of("one", "two", first=2)),
     )
 
     assert whole.endswith(rest)
     assert rest.startswith(b"id: 3.9\n")
 
 
-def test_what_some_readers_take_for_a_line_break_is_escaped() -> None:
+def test_unicode_line_separators_are_escaped() -> None:
     text = "a\u2028b\u2029c\x85d\re\nf"
 
-    told = stream_encoding.log_events(stretch_of(text)).decode()
+    encoded = stream_encoding.log_events(batch_of(text)).decode()
 
-    assert len(told.splitlines()) == 4
-    assert orjson.loads(told.splitlines()[2].removeprefix("data: "))["message"] == text
+    assert len(encoded.splitlines()) == 4
+    assert orjson.loads(encoded.splitlines()[2].removeprefix("data: "))["message"] == text
 
 
-def test_the_end_has_an_id_of_its_own() -> None:
+def test_the_end_has_its_own_id() -> None:
     assert (
         stream_encoding.end_event("failed", LogPosition(3, 9))
         == b'id: 3.9.end\nevent: end\ndata: {"status":"failed"}\n\n'
@@ -61,14 +61,14 @@ def test_the_end_has_an_id_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "1", "0.1", "01.1", "1.01", "-1.1", "1.1.end.end", "1" * 17 + ".1", "²."])
-def test_what_is_no_id_of_ours_is_none(text: str | None) -> None:
+def test_an_invalid_event_id_is_none(text: str | None) -> None:
     assert stream_encoding.resume_point(text) is None
 
 
-def test_lines_as_a_frame_come_with_the_token_behind_them() -> None:
+def test_a_frame_of_lines_has_the_token_after_them() -> None:
     run_id = new_run_id()
 
-    frame = orjson.loads(stream_encoding.log_frame([stretch_of("zero"), stretch_of("one", "two")], run_id))
+    frame = orjson.loads(stream_encoding.log_frame([batch_of("zero"), batch_of("one", "two")], run_id))
 
     assert frame["type"] == "log"
     assert [entry["message"] for entry in frame["entries"]] == ["zero", "one", "two"]

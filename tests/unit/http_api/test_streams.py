@@ -1,4 +1,4 @@
-"""Responses of unbounded length, at the pace of their reader and closed with it; lines of server-sent events."""
+"""Unbounded responses: backpressure, disconnects and errors, and lines of server-sent events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ END = {"type": "http.response.body", "body": b""}
 
 
 class Source:
-    """Numbered chunks; then it ends, raises, or (`waits`) yields nothing for ever."""
+    """Numbered chunks, then the end, an error, or (`waits`) nothing."""
 
     def __init__(self, count: int, error: Exception | None = None, *, waits: bool = False) -> None:
         self.given, self.closed = 0, False
@@ -38,7 +38,7 @@ class Source:
 
 
 class Reader:
-    """Reads what is sent; disconnects after some messages, or stops reading."""
+    """A client that disconnects or stops reading after some messages."""
 
     def __init__(self, *, leaves_after: int = 1000, stalls_after: int = 1000) -> None:
         self.sent: list[Message] = []
@@ -64,7 +64,7 @@ class Reader:
         return b"".join(message.get("body", b"") for message in self.sent)
 
 
-async def answer(kind: type[Download], source: Source, reader: Reader) -> None:
+async def respond(kind: type[Download], source: Source, reader: Reader) -> None:
     if kind is EventStream:
         response = await EventStream.of(source.chunks())
     else:
@@ -80,7 +80,7 @@ async def answer(kind: type[Download], source: Source, reader: Reader) -> None:
 async def test_every_chunk_is_sent_in_order_and_then_the_end(kind: type[Download]) -> None:
     source, reader = Source(10), Reader()
 
-    await answer(kind, source, reader)
+    await respond(kind, source, reader)
 
     headers = dict(reader.sent[0]["headers"])
     assert (reader.sent[0]["status"], headers.get(b"content-length")) == (200, None if kind is EventStream else b"10")
@@ -89,10 +89,10 @@ async def test_every_chunk_is_sent_in_order_and_then_the_end(kind: type[Download
 
 
 @BOTH
-async def test_for_a_reader_that_has_gone_nothing_more_is_made(kind: type[Download]) -> None:
+async def test_no_chunk_is_generated_after_a_disconnect(kind: type[Download]) -> None:
     source, reader = Source(1000, waits=True), Reader(leaves_after=5)
 
-    await answer(kind, source, reader)
+    await respond(kind, source, reader)
 
     assert source.given < 20
     assert source.closed
@@ -103,7 +103,7 @@ async def test_a_reader_that_stalls_is_disconnected(kind: type[Download], monkey
     monkeypatch.setattr(streams, "STALLED_SEC", 0.01)
     source, reader = Source(1000), Reader(stalls_after=3)
 
-    await answer(kind, source, reader)
+    await respond(kind, source, reader)
 
     assert (source.given < 20, reader.sent[-1] == END) == (True, False)
     assert source.closed
@@ -112,13 +112,13 @@ async def test_a_reader_that_stalls_is_disconnected(kind: type[Download], monkey
 @BOTH
 async def test_a_response_that_is_cancelled_closes_its_generator(kind: type[Download]) -> None:
     source, reader = Source(1, waits=True), Reader()
-    answering = asyncio.create_task(answer(kind, source, reader))
+    responding = asyncio.create_task(respond(kind, source, reader))
     await reader.has_read.wait()
 
-    answering.cancel()
-    await asyncio.wait([answering])
+    responding.cancel()
+    await asyncio.wait([responding])
 
-    assert answering.cancelled()
+    assert responding.cancelled()
     assert source.closed
 
 
@@ -130,11 +130,11 @@ async def test_an_error_before_the_first_chunk_of_a_download_is_an_error_respons
         await Download.begun(Source(0, WheelNotFound()).chunks(), {})
 
 
-async def test_a_later_error_leaves_a_download_without_an_end() -> None:
+async def test_a_later_error_aborts_a_download() -> None:
     reader = Reader()
 
     with pytest.raises(WheelCorrupt):
-        await answer(Download, Source(3, WheelCorrupt()), reader)
+        await respond(Download, Source(3, WheelCorrupt()), reader)
 
     assert (reader.body, reader.sent[-1] == END) == (b"012", False)
 
@@ -142,7 +142,7 @@ async def test_a_later_error_leaves_a_download_without_an_end() -> None:
 # --- server-sent events -----------------------------------------------------------------------------------------------
 
 
-async def test_a_stream_without_events_is_no_content() -> None:
+async def test_a_stream_without_events_is_204() -> None:
     response = await EventStream.of(Source(0).chunks())
 
     assert (response.status_code, response.body) == (204, b"")
@@ -155,19 +155,19 @@ async def test_a_rejected_body_ends_a_stream_without_an_error() -> None:
 
     source, reader = Source(1, waits=True), Rejected()
 
-    await answer(EventStream, source, reader)
+    await respond(EventStream, source, reader)
 
     assert reader.sent[-1] == END
     assert source.closed
 
 
-def test_an_event_is_its_lines_and_an_empty_one() -> None:
+def test_an_event_ends_with_an_empty_line() -> None:
     assert streams.event("snapshot", b"{}", 7) == b"id: 7\nevent: snapshot\ndata: {}\n\n"
     assert streams.event("heartbeat", b"{}") == b"event: heartbeat\ndata: {}\n\n"
-    assert streams.comment("nats is away") == b": nats is away\n"
+    assert streams.comment("nats is offline") == b": nats is offline\n"
 
 
-def test_an_event_has_no_character_that_a_reader_may_take_for_a_line_break() -> None:
+def test_an_event_contains_no_unicode_line_separator() -> None:
     data = orjson.dumps({"text": "a\u2028b\u2029c\x85d"})
 
     written = streams.event("snapshot", data)

@@ -1,4 +1,4 @@
-"""Moments as text."""
+"""Formatting of timestamps."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from pyoco_server.http_api.protocol.times import FIRST, LAST, moment, rfc3339
         (LAST, "9999-12-31T23:59:59.000Z"),
     ],
 )
-def test_a_moment_is_told_in_utc_and_to_the_millisecond(at: float, text: str) -> None:
+def test_a_time_is_in_utc_with_milliseconds(at: float, text: str) -> None:
     assert rfc3339(at) == text
     assert moment(at) == text
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True) | st.integers())
-def test_whatever_a_clock_said_is_told_as_a_date_that_others_can_read(at: float) -> None:
+def test_any_clock_value_gives_a_valid_date(at: float) -> None:
     read = datetime.fromisoformat(rfc3339(at))
 
     assert read.tzinfo == UTC
@@ -39,5 +39,5 @@ def test_whatever_a_clock_said_is_told_as_a_date_that_others_can_read(at: float)
 
 
 @pytest.mark.parametrize("at", [None, math.inf, -math.inf, math.nan, 1e300, 10**40, FIRST - 1])
-def test_what_no_calendar_has_can_be_left_out(at: float | None) -> None:
+def test_a_time_outside_of_the_calendar_is_none(at: float | None) -> None:
     assert moment(at) is None

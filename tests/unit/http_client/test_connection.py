@@ -1,4 +1,4 @@
-"""Addresses and credentials of a client, and what it never shows."""
+"""Addresses and credentials of a client, and the redaction of secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYOCO_API_KEY", raising=False)
 
 
-def made(base_url: str | None = None, **changed: Any) -> Connection:
+def connection_of(base_url: str | None = None, **changed: Any) -> Connection:
     given: dict[str, Any] = {
         "api_key": None,
         "token": None,
@@ -30,14 +30,14 @@ def made(base_url: str | None = None, **changed: Any) -> Connection:
 
 
 def test_the_default_gateway_is_on_this_machine() -> None:
-    assert made().base_url == "http://127.0.0.1:8000"
+    assert connection_of().base_url == "http://127.0.0.1:8000"
 
 
-def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_override_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_SERVER", "http://environment:1")
     monkeypatch.setenv("PYOCO_API_KEY", "of-the-environment")
 
-    silent, spoken = made(), made("http://argument:2", api_key="given")
+    silent, spoken = connection_of(), connection_of("http://argument:2", api_key="given")
 
     assert (silent.base_url, silent.headers["X-API-Key"]) == ("http://environment:1", "of-the-environment")
     assert (spoken.base_url, spoken.headers["X-API-Key"]) == ("http://argument:2", "given")
@@ -46,14 +46,14 @@ def test_arguments_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_token_replaces_the_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYOCO_API_KEY", "of-the-environment")
 
-    headers = made(token="given").headers
+    headers = connection_of(token="given").headers
 
     assert headers["Authorization"] == "Bearer given"
     assert "X-API-Key" not in headers
 
 
-def test_user_and_password_are_taken_out_of_the_address() -> None:
-    found = made("https://ann:p%40ss@host:8443/prefix/")
+def test_user_and_password_are_removed_from_the_address() -> None:
+    found = connection_of("https://ann:p%40ss@host:8443/prefix/")
 
     assert found.base_url == "https://host:8443/prefix"
     assert found.basic_auth == ("ann", "p@ss")
@@ -63,26 +63,26 @@ def test_user_and_password_are_taken_out_of_the_address() -> None:
     "address",
     ["host:8000", "ftp://host", "http://", "http://host:x", "http://[::1", "http://host?x=1", "http://host#x"],
 )
-def test_an_address_that_cannot_be_one_is_refused_without_being_repeated(address: str) -> None:
+def test_an_invalid_address_is_refused_and_not_echoed(address: str) -> None:
     with pytest.raises(ValueError, match="must look like") as caught:
-        made(address.replace("host", "user:s3cret@host"))
+        connection_of(address.replace("host", "user:s3cret@host"))
 
     assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["api_key", "token", "language"])
 @pytest.mark.parametrize("value", ["s3cret\n", " s3cret", "s3cret\x00", "s3crét", "s3\r\nX: y"])
-def test_what_cannot_be_a_header_is_refused_without_being_repeated(name: str, value: str) -> None:
+def test_an_invalid_header_value_is_refused_and_not_echoed(name: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be") as caught:
-        made(**{name: value})
+        connection_of(**{name: value})
 
     assert "s3" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["", "X Key", "X:", "X\r\nY", "Ｘ"])
-def test_the_name_of_a_header_must_be_one(name: str) -> None:
+def test_an_invalid_header_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="api_key_header"):
-        made(api_key="s3cret", api_key_header=name)
+        connection_of(api_key="s3cret", api_key_header=name)
 
 
 @pytest.mark.parametrize("kind", [PyocoHttpClient, AsyncPyocoHttpClient])
@@ -94,6 +94,6 @@ def test_nothing_secret_is_in_the_repr(kind: type[PyocoHttpClient] | type[AsyncP
 
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0])
-def test_a_timeout_that_no_answer_could_meet_is_refused(timeout: float) -> None:
+def test_an_unusable_timeout_is_refused(timeout: float) -> None:
     with pytest.raises(ValueError, match="timeout"):
-        made(timeout=timeout)
+        connection_of(timeout=timeout)

@@ -1,4 +1,4 @@
-"""Local files: wheels that are replaced as a whole, and logs that are resumed or written anew."""
+"""Local files: wheels that are replaced atomically, and logs that are resumed or rewritten."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_failed_download_leaves_the_old_file_and_nothing_else(tmp_path: Path) 
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("demo.whl", b"old")]
 
 
-def test_a_file_with_the_beginning_is_continued(tmp_path: Path) -> None:
+def test_a_file_with_the_beginning_is_resumed(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"one\n")
 
@@ -60,7 +60,7 @@ def test_a_file_with_the_beginning_is_continued(tmp_path: Path) -> None:
     assert (log.written, log.size) == (10, 14)
 
 
-def test_a_piece_from_the_start_starts_the_file_over(tmp_path: Path) -> None:
+def test_a_response_from_the_start_rewrites_the_file(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     path.write_bytes(b"something else, and longer\n")
 
@@ -71,7 +71,7 @@ def test_a_piece_from_the_start_starts_the_file_over(tmp_path: Path) -> None:
     assert (path.read_bytes(), log.size) == (b"one\n", 4)
 
 
-def test_without_resuming_nothing_of_the_old_file_stays_also_when_the_log_is_empty(tmp_path: Path) -> None:
+def test_without_resuming_an_empty_log_empties_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "log.txt"
     for pieces in ([], [b"one\n"]):
         path.write_bytes(b"old and longer\n")

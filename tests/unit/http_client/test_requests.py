@@ -1,4 +1,4 @@
-"""Which request each method sends, and what is refused before anything is sent."""
+"""Requests of each method, and arguments refused before the request."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Send = Callable[..., Any]
 
 
 async def sent(send: Send, **options: Any) -> httpx.Request:
-    """The request that `send` makes with a client; any answer is accepted."""
+    """The request that `send` makes with a client; any response is accepted."""
     requests: list[httpx.Request] = []
 
-    def answer(request: httpx.Request) -> httpx.Response:
+    def respond(request: httpx.Request) -> httpx.Response:
         requests.append(request)
         return httpx.Response(200, stream=httpx.ByteStream(b"?"))
 
-    async with AsyncPyocoHttpClient("http://gateway", transport=httpx.MockTransport(answer), retries=0) as client:
+    async with AsyncPyocoHttpClient("http://gateway", transport=httpx.MockTransport(respond), retries=0) as client:
         with pytest.raises(UnexpectedAnswer):
             await send(client, **options)
     (request,) = requests
@@ -145,7 +145,7 @@ CHANGES: list[tuple[str, Any, Send]] = [
 
 
 @pytest.mark.parametrize(("target", "body", "send"), CHANGES)
-async def test_a_change_says_only_what_was_given_and_has_a_key(target: str, body: Any, send: Send) -> None:
+async def test_a_change_sends_only_given_fields_and_a_key(target: str, body: Any, send: Send) -> None:
     first, second, given = await sent(send), await sent(send), await sent(send, idempotency_key="mine")
 
     keys = [request.headers["idempotency-key"] for request in (first, second)]
@@ -156,7 +156,7 @@ async def test_a_change_says_only_what_was_given_and_has_a_key(target: str, body
     assert given.headers["idempotency-key"] == "mine"
 
 
-async def test_files_go_as_multipart_beside_their_fields() -> None:
+async def test_files_are_sent_as_multipart_with_their_fields() -> None:
     workflow = await sent(lambda c: c.submit_run_yaml("version: 1\n", "gpu", timeout_sec=90))
     wheel = await sent(lambda c: c.upload_wheel("a.whl", b"bytes", tags=["x", "y"]))
 
@@ -170,7 +170,7 @@ async def test_files_go_as_multipart_beside_their_fields() -> None:
         assert request.headers["idempotency-key"]
 
 
-async def test_a_graph_goes_as_the_yaml_that_it_was_written_in() -> None:
+async def test_a_yaml_graph_is_sent_as_yaml() -> None:
     request = await sent(lambda c: c.put_graph("release", "nodes: [構築]\n"))
 
     assert request.headers["content-type"] == "application/yaml"
@@ -189,7 +189,7 @@ async def test_an_invalid_key_is_refused_before_it_is_sent(key: str) -> None:
         await sent(lambda c: c.cancel_run("r", idempotency_key=key))
 
 
-def test_a_resumed_stream_names_the_last_event() -> None:
+def test_a_resumed_stream_sends_the_last_event_id() -> None:
     first, resumed = build.get_stream("/runs/r/watch", "", since=5.0), build.get_stream("/runs/r/watch", "7")
 
     assert "Last-Event-ID" not in first.headers
@@ -257,12 +257,12 @@ def test_any_accepted_text_is_one_segment_of_the_path(text: str) -> None:
 
 
 @pytest.mark.parametrize("body", ["", "[]", "1", "<html>", "nul"])
-def test_an_answer_of_another_shape_is_a_value_error(body: str) -> None:
+def test_a_response_of_another_shape_is_a_value_error(body: str) -> None:
     with pytest.raises(ValueError):
         build.read_object(body)
 
 
-def test_pages_and_empty_answers_are_checked() -> None:
+def test_pages_and_empty_responses_are_checked() -> None:
     assert build.read_optional_object("") is None
     assert build.read_nothing("") is None
     for read, body in ((build.read_page(), "{}"), (build.read_nothing, "<html>"), (build.read_array, "{}")):

@@ -1,4 +1,4 @@
-"""Server-sent events, in whatever pieces they come."""
+"""Parsing of server-sent events, for any split of the bytes."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def event(data: str, *, name: str = "message", id: str = "") -> ServerEvent:
         (b"", []),
     ],
 )
-def test_a_stream_is_read_as_the_standard_says(stream: bytes, events: list[ServerEvent]) -> None:
+def test_a_stream_is_parsed_as_the_standard_defines(stream: bytes, events: list[ServerEvent]) -> None:
     assert parsed(stream) == events
 
 
-def test_an_event_is_there_as_soon_as_its_empty_line_is() -> None:
+def test_an_event_is_complete_at_its_empty_line() -> None:
     parser = SseParser()
 
     assert parser.feed(b"data: a\r\n\r") == [event("a")]
@@ -56,7 +56,7 @@ def test_an_event_is_there_as_soon_as_its_empty_line_is() -> None:
 
 
 @pytest.mark.parametrize(("line", "seconds"), [(b"1500", 1.5), (b"x", None), (b"-1", None), ("１".encode(), None)])
-def test_retry_is_heeded_when_it_is_a_number(line: bytes, seconds: float | None) -> None:
+def test_retry_is_used_if_it_is_a_number(line: bytes, seconds: float | None) -> None:
     parser = SseParser()
 
     parser.feed(b"retry: " + line + b"\n\n")
@@ -69,12 +69,12 @@ def test_an_event_without_end_is_refused_before_it_fills_the_memory() -> None:
         parsed(*[b"data: xxxxxx"] * 20, max_event_bytes=100)
 
 
-def test_many_short_lines_of_one_event_count_together() -> None:
+def test_the_size_limit_of_an_event_includes_all_its_lines() -> None:
     with pytest.raises(ValueError, match="more than"):
         parsed(*[b"data: xxxxxx\n"] * 20, max_event_bytes=100)
 
 
-def test_a_quiet_stream_of_comments_may_go_on_for_ever() -> None:
+def test_a_stream_of_comments_is_unbounded() -> None:
     stream = [b": still here\n"] * 100
 
     assert parsed(*stream, b"data: a\n\n", max_event_bytes=100) == [event("a")]
@@ -101,7 +101,7 @@ STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\n", b"\r", b"\r\n"]))).m
 
 
 @given(stream=STREAMS | st.binary(), cuts=st.lists(st.integers(0, 200)))
-def test_the_pieces_in_which_a_stream_comes_do_not_matter(stream: bytes, cuts: list[int]) -> None:
+def test_the_split_of_a_stream_does_not_matter(stream: bytes, cuts: list[int]) -> None:
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     pieces = [stream[start:end] for start, end in pairwise(edges)]
 

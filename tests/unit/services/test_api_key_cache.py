@@ -1,4 +1,4 @@
-"""A gateway's copy of the API keys: how soon it knows, for how long it is believed, and what it costs the store."""
+"""A gateway's cache of API keys: freshness, trust during outages, and load on the store."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ UNKNOWN = write_key(KeyId("f" * 16), SECRET)
 
 
 class Store(KeyStore):
-    """A store that can go away, and counts what it is asked."""
+    """A store that can be offline and counts its calls."""
 
     def __init__(self) -> None:
         super().__init__(MemoryKeyValue())
-        self.away = False
-        self.looks = 0
+        self.is_offline = False
+        self.checks = 0
         self.reads = 0
-        self.looked = asyncio.Event()
+        self.polled = asyncio.Event()
 
     async def position(self) -> StreamState:
-        self.looks += 1
-        self.looked.set()
-        if self.away:
+        self.checks += 1
+        self.polled.set()
+        if self.is_offline:
             raise BrokerUnavailable
         return await super().position()
 
@@ -41,10 +41,10 @@ class Store(KeyStore):
         self.reads += 1
         return await super().all()
 
-    async def next_look(self) -> None:
-        """Return when it was asked once more from now on."""
-        self.looked.clear()
-        await self.looked.wait()
+    async def next_check(self) -> None:
+        """Wait for the next position check."""
+        self.polled.clear()
+        await self.polled.wait()
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def clock() -> ManualClock:
 
 
 @asynccontextmanager
-async def looking(store: Store, clock: ManualClock, *, patience_sec: float = 30.0) -> AsyncIterator[ApiKeyCache]:
+async def running(store: Store, clock: ManualClock, *, patience_sec: float = 30.0) -> AsyncIterator[ApiKeyCache]:
     keyring = ApiKeyCache(store, clock, Pepper(""), patience_sec=patience_sec)
     task = asyncio.create_task(keyring.run())
     try:
@@ -63,9 +63,9 @@ async def looking(store: Store, clock: ManualClock, *, patience_sec: float = 30.
         await asyncio.wait([task])
 
 
-async def test_a_key_opens_from_the_moment_it_was_made(clock: ManualClock) -> None:
+async def test_a_new_key_is_accepted_at_once(clock: ManualClock) -> None:
     store = Store()
-    async with looking(store, clock) as keyring:
+    async with running(store, clock) as keyring:
         with pytest.raises(InvalidApiKey):
             await keyring.caller_of(KEY)
 
@@ -74,41 +74,41 @@ async def test_a_key_opens_from_the_moment_it_was_made(clock: ManualClock) -> No
         assert (await keyring.caller_of(KEY)).api_key_id == KEY_ID
 
 
-async def test_a_revoked_key_is_refused_after_the_next_look(clock: ManualClock) -> None:
+async def test_a_revoked_key_is_refused_after_the_next_check(clock: ManualClock) -> None:
     store = Store()
     await store.create(key_record())
-    async with looking(store, clock) as keyring:
+    async with running(store, clock) as keyring:
         await keyring.caller_of(KEY)
         await store.revoke(KEY_ID, 1.0)
         async with asyncio.timeout(10):
-            await store.next_look()
-            await store.next_look()  # the second one begins when the first is taken in
+            await store.next_check()
+            await store.next_check()  # the second check begins after the first is applied
 
         with pytest.raises(InvalidApiKey, match="revoked"):
             await keyring.caller_of(KEY)
 
 
-async def test_a_known_key_costs_the_store_nothing_and_an_unchanged_store_is_not_read_again(clock: ManualClock) -> None:
+async def test_a_cached_key_needs_no_read_and_an_unchanged_store_is_not_reread(clock: ManualClock) -> None:
     store = Store()
     await store.create(key_record())
-    async with looking(store, clock) as keyring:
+    async with running(store, clock) as keyring:
         await keyring.caller_of(KEY)
-        looks = store.looks
+        checks = store.checks
 
         for _ in range(1000):
             await keyring.caller_of(KEY)
 
-        assert store.looks == looks
+        assert store.checks == checks
         with pytest.raises(InvalidApiKey):
             await keyring.caller_of(UNKNOWN)
-        assert store.looks > looks
+        assert store.checks > checks
         assert store.reads == 1
 
 
-async def test_a_key_that_was_good_before_still_expires(clock: ManualClock) -> None:
+async def test_a_cached_key_still_expires(clock: ManualClock) -> None:
     store = Store()
     await store.create(key_record(expires_at=1000.5))
-    async with looking(store, clock) as keyring:
+    async with running(store, clock) as keyring:
         for _ in range(2):
             await keyring.caller_of(KEY)
 
@@ -118,37 +118,37 @@ async def test_a_key_that_was_good_before_still_expires(clock: ManualClock) -> N
             await keyring.caller_of(KEY)
 
 
-async def test_many_refusals_share_one_look(clock: ManualClock) -> None:
+async def test_many_refusals_share_one_check(clock: ManualClock) -> None:
     store = Store()
-    async with looking(store, clock) as keyring:
+    async with running(store, clock) as keyring:
         with pytest.raises(InvalidApiKey):
             await keyring.caller_of(UNKNOWN)
-        before = store.looks
+        before = store.checks
 
         refused = await asyncio.gather(*(keyring.caller_of(UNKNOWN) for _ in range(500)), return_exceptions=True)
 
         assert all(isinstance(one, InvalidApiKey) for one in refused)
-        assert store.looks - before <= 2
+        assert store.checks - before <= 2
 
 
-async def test_what_does_not_look_like_a_key_is_refused_without_any_look(clock: ManualClock) -> None:
+async def test_a_malformed_key_is_refused_without_a_check(clock: ManualClock) -> None:
     store = Store()
     keyring = ApiKeyCache(store, clock, Pepper(""))
 
     with pytest.raises(InvalidApiKey):
         await keyring.caller_of("nonsense")
 
-    assert store.looks == 0
+    assert store.checks == 0
 
 
-async def test_a_copy_is_believed_for_a_second_after_the_store_went_away_and_no_longer(clock: ManualClock) -> None:
+async def test_the_cache_is_trusted_for_one_second_of_an_outage(clock: ManualClock) -> None:
     store = Store()
     await store.create(key_record())
-    async with looking(store, clock, patience_sec=0.01) as keyring:
+    async with running(store, clock, patience_sec=0.01) as keyring:
         while store.reads == 0:
-            await store.next_look()
-        await store.next_look()
-        store.away = True
+            await store.next_check()
+        await store.next_check()
+        store.is_offline = True
         clock.pass_time(TRUST_SEC * 0.9)
         assert (await keyring.caller_of(KEY)).api_key_id == KEY_ID
 
@@ -159,7 +159,7 @@ async def test_a_copy_is_believed_for_a_second_after_the_store_went_away_and_no_
                 await keyring.caller_of(key)
 
 
-async def test_the_second_runs_from_the_question_however_late_the_answer_comes(clock: ManualClock) -> None:
+async def test_the_trusted_second_starts_at_the_request_to_the_store(clock: ManualClock) -> None:
     class Slow(Store):
         async def position(self) -> StreamState:
             found = await super().position()
@@ -168,16 +168,16 @@ async def test_the_second_runs_from_the_question_however_late_the_answer_comes(c
 
     store = Slow()
     await store.create(key_record())
-    async with looking(store, clock, patience_sec=0.01) as keyring:
+    async with running(store, clock, patience_sec=0.01) as keyring:
         while store.reads == 0:
-            await store.next_look()
-    clock.pass_time(TRUST_SEC * 0.5)  # and nobody looks any more
+            await store.next_check()
+    clock.pass_time(TRUST_SEC * 0.5)  # without any further check
 
     with pytest.raises(BrokerUnavailable):
         await keyring.caller_of(KEY)
 
 
-async def test_a_look_that_breaks_lets_nobody_in_and_the_next_one_mends_it(
+async def test_a_failed_read_accepts_no_key_and_the_next_one_recovers(
     clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Odd(Store):
@@ -190,10 +190,10 @@ async def test_a_look_that_breaks_lets_nobody_in_and_the_next_one_mends_it(
 
     store = Odd()
     await store.create(key_record())
-    async with looking(store, clock) as keyring:
+    async with running(store, clock) as keyring:
         waiting = asyncio.create_task(keyring.caller_of(KEY))
-        await store.next_look()
-        await store.next_look()
+        await store.next_check()
+        await store.next_check()
         assert not waiting.done()
 
         store.broken = False
@@ -202,28 +202,28 @@ async def test_a_look_that_breaks_lets_nobody_in_and_the_next_one_mends_it(
     assert caplog.text.count("API keys cannot be read") == 1
 
 
-async def test_a_caller_waits_for_a_store_that_is_soon_back(clock: ManualClock) -> None:
+async def test_a_caller_waits_for_a_store_during_a_short_outage(clock: ManualClock) -> None:
     store = Store()
     await store.create(key_record())
-    store.away = True
-    async with looking(store, clock) as keyring:
+    store.is_offline = True
+    async with running(store, clock) as keyring:
         waiting = asyncio.create_task(keyring.caller_of(KEY))
-        await store.next_look()
+        await store.next_check()
 
-        store.away = False
+        store.is_offline = False
 
         assert (await waiting).api_key_id == KEY_ID
 
 
-async def test_a_key_that_was_shown_before_is_asked_for_by_its_id(clock: ManualClock) -> None:
+async def test_an_admitted_key_is_rechecked_by_its_id(clock: ManualClock) -> None:
     store = Store()
     await store.create(key_record())
-    async with looking(store, clock) as keyring:
+    async with running(store, clock) as keyring:
         await keyring.check_active(KEY_ID)
-        looks = store.looks
+        checks = store.checks
 
         await keyring.check_active(KEY_ID)
-        assert store.looks == looks  # a copy that is fresh is enough for a yes
+        assert store.checks == checks  # a fresh cache accepts without a check
         await store.revoke(KEY_ID, 1.0)
         clock.pass_time(TRUST_SEC)
 

@@ -1,4 +1,4 @@
-"""Keys in the hands of an administrator: made once, listed by tenant, ended for good."""
+"""Administration of API keys: creation, lists by tenant, revocation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def keys(clock: ManualClock) -> ApiKeys:
     return ApiKeys(store=KeyStore(MemoryKeyValue()), clock=clock, ids=SystemIds(), pepper=PEPPER)
 
 
-async def test_a_key_that_is_handed_out_opens(keys: ApiKeys) -> None:
+async def test_a_created_key_is_accepted(keys: ApiKeys) -> None:
     made = await keys.hand_out("team-a", USUAL_SCOPES, name="ci", expires_at=2000.0)
 
     (stored,) = await keys.look_over()
@@ -37,7 +37,7 @@ async def test_a_key_that_is_handed_out_opens(keys: ApiKeys) -> None:
     assert made.api_key not in repr(made)
 
 
-async def test_no_two_keys_are_the_same(keys: ApiKeys) -> None:
+async def test_keys_are_unique(keys: ApiKeys) -> None:
     made = [await keys.hand_out("team-a", USUAL_SCOPES) for _ in range(100)]
 
     assert len({one.api_key for one in made}) == len({one.record.digest for one in made}) == 100
@@ -47,16 +47,14 @@ async def test_no_two_keys_are_the_same(keys: ApiKeys) -> None:
     ("tenant", "more"),
     [("a tenant", {}), ("", {}), ("team-a", {"name": ""}), ("team-a", {"name": "a\nb"}), ("t", {"expires_at": 1000.0})],
 )
-async def test_what_makes_no_sense_makes_no_key(keys: ApiKeys, tenant: str, more: dict[str, Any]) -> None:
+async def test_invalid_fields_create_no_key(keys: ApiKeys, tenant: str, more: dict[str, Any]) -> None:
     with pytest.raises(InvalidUsage):
         await keys.hand_out(tenant, USUAL_SCOPES, **more)
 
     assert await keys.look_over(ended_too=True) == []
 
 
-async def test_keys_are_listed_by_age_and_tenant_and_ended_ones_when_asked_for(
-    keys: ApiKeys, clock: ManualClock
-) -> None:
+async def test_keys_are_listed_by_age_and_tenant_and_ended_ones_on_request(keys: ApiKeys, clock: ManualClock) -> None:
     made: list[KeyId] = []
     for tenant, expires_at in (("team-a", None), ("team-b", None), ("team-a", 1100.0), ("team-a", None)):
         made.append((await keys.hand_out(tenant, USUAL_SCOPES, expires_at=expires_at)).record.key_id)

@@ -1,4 +1,4 @@
-"""Who is let in when both ways, one of them, or nothing is shown."""
+"""Authentication with both methods, one of them, or no credentials."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ async def keyring() -> AsyncIterator[ApiKeyCache]:
     await asyncio.wait([task])
 
 
-async def test_each_credential_is_checked_by_its_own_way(keyring: ApiKeyCache) -> None:
-    door = Authenticator(keyring=keyring, read_token=lambda _: BOB)
+async def test_each_credential_is_checked_by_its_method(keyring: ApiKeyCache) -> None:
+    authenticator = Authenticator(keyring=keyring, read_token=lambda _: BOB)
 
-    assert (await door.admit(Credentials(api_key=KEY))).name == KEY_ID
-    assert (await door.admit(Credentials(token="t"))).name == "bob"
+    assert (await authenticator.admit(Credentials(api_key=KEY))).name == KEY_ID
+    assert (await authenticator.admit(Credentials(token="t"))).name == "bob"
 
 
-async def test_two_credentials_are_refused_whatever_they_are(keyring: ApiKeyCache) -> None:
-    door = Authenticator(keyring=keyring, read_token=lambda _: BOB)
+async def test_two_credentials_are_refused(keyring: ApiKeyCache) -> None:
+    authenticator = Authenticator(keyring=keyring, read_token=lambda _: BOB)
 
     with pytest.raises(InvalidToken, match="not both"):
-        await door.admit(Credentials(api_key=KEY, token="t"))
+        await authenticator.admit(Credentials(api_key=KEY, token="t"))
 
 
-async def test_nothing_shown_is_something_missing(keyring: ApiKeyCache) -> None:
-    for door in (Authenticator(keyring=keyring), Authenticator(read_token=lambda _: BOB)):
+async def test_missing_credentials_are_refused(keyring: ApiKeyCache) -> None:
+    for authenticator in (Authenticator(keyring=keyring), Authenticator(read_token=lambda _: BOB)):
         with pytest.raises(CredentialsMissing):
-            await door.admit(Credentials())
+            await authenticator.admit(Credentials())
 
 
-def test_credentials_do_not_show_themselves() -> None:
+def test_credentials_have_no_secret_in_their_repr() -> None:
     assert SECRET not in repr(Credentials(api_key=KEY, token=SECRET))
 
 
-async def test_whoever_was_let_in_just_before_their_key_was_revoked_does_not_stay_in() -> None:
+async def test_a_caller_admitted_before_the_revocation_of_its_key_loses_access() -> None:
     store = KeyStore(MemoryKeyValue())
     await store.create(key_record(revoked_at=1.0))
     keyring = ApiKeyCache(store, ManualClock(), Pepper(""))
@@ -71,7 +71,7 @@ async def test_whoever_was_let_in_just_before_their_key_was_revoked_does_not_sta
     await asyncio.wait([task])
 
 
-async def test_who_came_with_a_ticket_is_out_when_the_key_behind_it_is_revoked() -> None:
+async def test_a_ticket_loses_access_with_its_revoked_key() -> None:
     store = KeyStore(MemoryKeyValue())
     await store.create(key_record())
     keyring = ApiKeyCache(store, ManualClock(), Pepper(""))
@@ -89,7 +89,7 @@ async def test_who_came_with_a_ticket_is_out_when_the_key_behind_it_is_revoked()
         await asyncio.wait([looking])
 
 
-async def test_who_came_with_the_ticket_of_a_token_may_stay_for_a_while(keyring: ApiKeyCache) -> None:
+async def test_a_ticket_of_a_token_has_limited_access_time(keyring: ApiKeyCache) -> None:
     refusal = await Authenticator(keyring=keyring, read_token=lambda _: BOB).until_caller_out(BOB, stay_sec=0.001)
 
     assert isinstance(refusal, InvalidTicket)

@@ -1,4 +1,4 @@
-"""The one way in which an execution changes, under conflicts, lost answers, and logs that are ahead of snapshots."""
+"""The command handler under conflicts, lost responses, and logs ahead of their snapshots."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def start(attempt: int = 1) -> StartExecution:
     return StartExecution(at=2.0, attempt=attempt, worker_id=WORKER, instance_id=OURS)
 
 
-async def test_log_and_snapshot_both_have_what_was_handled(world: World) -> None:
+async def test_a_command_is_in_log_and_snapshot(world: World) -> None:
     run_id = await world.submit()
 
     handled = await handle(world.stores, run_id, start(), USER)
 
     assert handled.events
-    assert handled.accepted() == await world.told(run_id)
+    assert handled.accepted() == await world.execution(run_id)
     assert await world.status(run_id) == "RUNNING"
 
 
-async def test_a_commit_says_who_asked_and_by_which_request(world: World) -> None:
+async def test_a_commit_has_actor_and_correlation_id(world: World) -> None:
     run_id = await world.submit()
 
     (stored,) = await world.truth.events.read(run_id)
@@ -42,7 +42,7 @@ async def test_a_commit_says_who_asked_and_by_which_request(world: World) -> Non
     assert stored.commit.command == "CreateExecution"
 
 
-async def test_what_is_so_already_gives_no_event_and_is_no_error(world: World) -> None:
+async def test_a_command_without_effect_gives_no_event_and_no_error(world: World) -> None:
     run_id = await world.submit()
     await handle(world.stores, run_id, CancelExecution(at=2.0), USER)
     before = await world.truth.events.read(run_id)
@@ -53,13 +53,13 @@ async def test_what_is_so_already_gives_no_event_and_is_no_error(world: World) -
     assert await world.truth.events.read(run_id) == before
 
 
-async def test_whoever_was_faster_is_read_and_the_decision_made_again(world: World) -> None:
+async def test_after_a_conflict_the_log_is_reloaded_and_the_command_decided_again(world: World) -> None:
     run_id = await world.submit()
 
-    async def somebody_cancels() -> None:
+    async def cancel_concurrently() -> None:
         await world.handle(run_id, CancelExecution(at=2.0))
 
-    world.faults.before("events.append", somebody_cancels)
+    world.faults.before("events.append", cancel_concurrently)
     handled = await handle(world.stores, run_id, start(), USER)
 
     assert handled.refused is not None
@@ -67,34 +67,34 @@ async def test_whoever_was_faster_is_read_and_the_decision_made_again(world: Wor
     assert await world.status(run_id) == "CANCELLING"
 
 
-async def test_a_verdict_overtaken_by_a_cancel_becomes_canceled(world: World) -> None:
+async def test_an_end_after_a_concurrent_cancel_becomes_canceled(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
 
-    async def somebody_cancels() -> None:
+    async def cancel_concurrently() -> None:
         await world.handle(run_id, CancelExecution(at=2.0))
 
-    world.faults.before("events.append", somebody_cancels)
+    world.faults.before("events.append", cancel_concurrently)
     handled = await handle(world.stores, run_id, CompleteExecution(at=3.0, instance_id=OURS), USER)
 
     assert [type(event) for event in handled.events] == [ExecutionCanceled]
     assert await world.status(run_id) == "CANCELLED"
 
 
-async def test_a_refusal_is_about_the_log_and_not_about_a_snapshot_that_is_behind(world: World) -> None:
+async def test_a_rejection_is_decided_on_the_log_and_not_on_an_old_snapshot(world: World) -> None:
     run_id = await world.submit()
     world.faults.fail("snapshots.advance")
     with pytest.raises(BrokerUnavailable):
         await handle(world.stores, run_id, start(), USER)
 
-    # The snapshot says PENDING, so that it would refuse; the log says that we hold it.
+    # The snapshot is PENDING and would reject; in the log this worker holds the run.
     handled = await handle(world.stores, run_id, CompleteExecution(at=3.0, attempt=1, instance_id=OURS), USER)
 
     assert handled.refused is None
     assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_nothing_to_do_is_about_the_log_too_and_brings_the_snapshot_up_to_it(world: World) -> None:
+async def test_a_command_without_effect_is_decided_on_the_log_and_advances_the_snapshot(world: World) -> None:
     run_id = await world.submit()
     world.faults.fail("snapshots.advance")
     with pytest.raises(BrokerUnavailable):
@@ -103,19 +103,19 @@ async def test_nothing_to_do_is_about_the_log_too_and_brings_the_snapshot_up_to_
     handled = await handle(world.stores, run_id, AddTag(at=3.0, tag="urgent"), USER)
 
     assert handled.events == ()
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert shown.plain["tags"] == ["default", "urgent"]
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert snapshot.plain["tags"] == ["default", "urgent"]
 
 
-async def test_there_is_nothing_to_be_said_about_a_run_that_does_not_exist(world: World) -> None:
+async def test_a_command_to_a_missing_run_is_rejected(world: World) -> None:
     handled = await handle(world.stores, new_run_id(), CancelExecution(at=2.0), USER)
 
     with pytest.raises(RunNotFound):
         handled.accepted()
 
 
-async def test_a_refusal_can_be_raised_with_its_reason(world: World) -> None:
+async def test_a_rejection_is_raised_with_its_reason(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     await world.complete(run_id)
@@ -127,22 +127,22 @@ async def test_a_refusal_can_be_raised_with_its_reason(world: World) -> None:
     assert rejected.value.facts["why"] == "FINISHED"
 
 
-async def test_a_run_that_retention_removed_under_us_is_not_revived(world: World) -> None:
+async def test_a_run_removed_during_a_command_is_not_revived(world: World) -> None:
     run_id = await world.submit()
 
-    async def retention_comes() -> None:
+    async def remove_by_retention() -> None:
         await world.truth.events.purge(run_id)
         await world.truth.snapshots.remove(run_id)
 
-    world.faults.before("events.append", retention_comes)
+    world.faults.before("events.append", remove_by_retention)
     with pytest.raises(RunNotFound):
         await handle(world.stores, run_id, CancelExecution(at=2.0), USER)
 
     assert await world.truth.events.read(run_id) == []
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
 
 
-async def test_an_append_whose_answer_was_lost_is_not_made_twice_when_it_is_tried_again(world: World) -> None:
+async def test_a_retried_append_with_a_lost_response_is_stored_once(world: World) -> None:
     run_id = await world.submit()
     world.faults.lose_answer("events.append")
     with pytest.raises(BrokerUnavailable):
@@ -155,20 +155,18 @@ async def test_an_append_whose_answer_was_lost_is_not_made_twice_when_it_is_trie
     assert sum(isinstance(event, ExecutionCancelRequested) for event in events) == 1
 
 
-async def test_of_many_writers_at_once_each_gets_its_word_in(world: World) -> None:
+async def test_concurrent_writers_all_succeed(world: World) -> None:
     run_id = await world.submit()
 
     labels = [f"label-{n}" for n in range(30)]
     await asyncio.gather(*(handle(world.stores, run_id, AddTag(at=2.0, tag=label), USER) for label in labels))
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert set(shown.plain["tags"]) == {"default", *labels}
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert set(snapshot.plain["tags"]) == {"default", *labels}
 
 
-async def test_a_crowd_that_never_lets_us_in_is_an_error_with_a_name(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_endless_conflicts_are_a_named_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = await world.submit()
     monkeypatch.setattr(handling, "MAX_CONFLICTS", 3)
 

@@ -1,4 +1,4 @@
-"""Concurrent tries of one request share a commit id: the log has it once, and every try returns it."""
+"""Concurrent attempts of one request share a commit id: it is stored once, and each attempt returns it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pyoco_server.domain.ids import CommitId, NodeId
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 from support.world import USER, World
-from unit.domain.execution.strategies import RUN_ID, commands, helpful, thorough
+from unit.domain.execution.strategies import RUN_ID, advancing, commands, thorough
 from unit.services.test_command_handler_faults import CREATE, Scene, Writer, log_faults, pauses
 
 OURS = CommitId("ours")
@@ -41,7 +41,7 @@ def keyed(hold: Holding, *, resumed: bool = False) -> CommandContext:
     return replace(USER, idempotency_key="k-1", commit_id=OURS, resumed=resumed, hold=hold)
 
 
-async def test_a_commit_has_the_id_and_the_key_of_its_request_and_its_events_are_told(world: World) -> None:
+async def test_a_commit_has_the_id_and_key_of_its_request_and_reports_its_events(world: World) -> None:
     run_id, hold = await world.submit(), Holding()
 
     handled = await handle(world.stores, run_id, CancelExecution(at=2.0), keyed(hold))
@@ -52,7 +52,7 @@ async def test_a_commit_has_the_id_and_the_key_of_its_request_and_its_events_are
     assert hold.event_ids == ["ours.0"]
 
 
-async def test_what_is_found_done_has_the_version_that_it_made_whatever_was_stored_behind_it(world: World) -> None:
+async def test_a_repeated_command_returns_the_version_of_its_own_commit(world: World) -> None:
     run_id = await world.submit()
     first = await handle(world.stores, run_id, AddTag(at=2.0, tag="ours"), keyed(Holding()))
     await world.handle(run_id, AddTag(at=3.0, tag="theirs"))
@@ -63,7 +63,7 @@ async def test_what_is_found_done_has_the_version_that_it_made_whatever_was_stor
     assert again.execution.version > again.version
 
 
-async def test_what_is_found_done_is_answered_with_its_events_and_the_run_as_it_is_now(world: World) -> None:
+async def test_a_repeated_command_returns_its_events_and_the_current_run(world: World) -> None:
     run_id = await world.submit()
     first = await handle(world.stores, run_id, AddTag(at=2.0, tag="blue"), keyed(Holding()))
     await world.start(run_id)
@@ -72,12 +72,12 @@ async def test_what_is_found_done_is_answered_with_its_events_and_the_run_as_it_
     again = await handle(world.stores, run_id, AddTag(at=9.0, tag="blue"), keyed(hold, resumed=True))
 
     assert again.events == first.events
-    assert again.execution == await world.told(run_id)
+    assert again.execution == await world.execution(run_id)
     assert hold.event_ids == ["ours.0"]
 
 
-async def test_a_command_that_could_be_done_twice_is_done_once(world: World) -> None:
-    """A start with the next attempt is a take-over; a second one by the same request would be another."""
+async def test_a_repeatable_command_is_applied_once(world: World) -> None:
+    """A start with the next attempt is a take-over; a repetition would be a second one."""
     run_id = await world.submit()
     await world.start(run_id)
     await handle(world.stores, run_id, StartExecution(at=2.0, attempt=2), keyed(Holding()))
@@ -87,7 +87,7 @@ async def test_a_command_that_could_be_done_twice_is_done_once(world: World) -> 
     assert again.execution.attempt == 2
 
 
-async def test_a_crash_between_append_and_advance_is_made_good_by_the_next(world: World) -> None:
+async def test_the_next_attempt_advances_the_snapshot_after_a_crash(world: World) -> None:
     run_id = await world.submit()
     world.faults.fail("snapshots.advance")
     with pytest.raises(Exception, match="nats"):
@@ -98,26 +98,26 @@ async def test_a_crash_between_append_and_advance_is_made_good_by_the_next(world
     assert await world.status(run_id) == "CANCELLING"
 
 
-async def test_a_twin_that_was_faster_has_done_it_for_both(world: World) -> None:
-    """What the twin decided counts: between our read and its append somebody else had changed the run, too."""
+async def test_a_faster_twin_commits_for_both(world: World) -> None:
+    """The commit of the twin wins, although a third writer changed the run between our read and its append."""
     run_id = await world.submit()
     hold = Holding()
 
     async def twin() -> None:
-        await world.handle(run_id, AddTag(at=2.0, tag="somebody's"))
+        await world.handle(run_id, AddTag(at=2.0, tag="third"))
         await handle(world.truth, run_id, CancelExecution(at=3.0, reason="twin"), keyed(Holding(), resumed=True))
 
     world.faults.before("events.append", twin)
     handled = await handle(world.stores, run_id, CancelExecution(at=4.0, reason="ours"), keyed(hold))
 
-    assert handled.execution == await world.told(run_id)
+    assert handled.execution == await world.execution(run_id)
     assert handled.events == (await world.truth.events.read(run_id))[-1].commit.events
     assert handled.execution.cancel is not None
     assert handled.execution.cancel.reason == "twin"
     assert hold.event_ids == ["ours.0"]
 
 
-async def test_one_who_was_overtaken_before_it_looked_is_not_refused_for_what_its_twin_has_done(world: World) -> None:
+async def test_an_attempt_overtaken_before_its_read_is_not_rejected_by_the_commit_of_its_twin(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     node = StartNode(at=2.0, node_id=NodeId("a"), attempt=1)
@@ -135,7 +135,7 @@ async def test_one_who_was_overtaken_before_it_looked_is_not_refused_for_what_it
     assert handled.events == (await world.truth.events.read(run_id))[-1].commit.events
 
 
-async def test_an_ordinary_command_asks_nobody_and_reads_no_more_than_before(world: World) -> None:
+async def test_a_command_without_a_key_needs_no_additional_read(world: World) -> None:
     run_id = await world.submit()
     world.faults.calls.clear()
 
@@ -149,7 +149,7 @@ lines = st.integers(0, 7) | commands
 
 @thorough
 @given(st.lists(st.integers(0, 7), max_size=4), lines, st.integers(0, 3), pauses, log_faults)
-def test_whenever_a_twin_comes_the_commit_is_there_once_and_both_are_told_of_it(
+def test_for_any_interleaving_the_commit_is_stored_once_and_returned_to_both(
     before: list[int], line: Command | int, late: int, gaps: list[int], faults: list[object]
 ) -> None:
     scene = Scene(pauses=gaps, faults=faults)  # type: ignore[arg-type]
@@ -161,19 +161,19 @@ def test_whenever_a_twin_comes_the_commit_is_there_once_and_both_are_told_of_it(
     assert len({stored.commit.commit_id for stored in history}) == len(history)
     for answer in answers:
         assert answer.events == (ours[0].events if ours else ())
-        told, now = answer.execution, scene.truth(answer.execution.version)
-        assert (told.status, told.labels, told.holder, told.cancel) == (now.status, now.labels, now.holder, now.cancel)
+        seen, now = answer.execution, scene.truth(answer.execution.version)
+        assert (seen.status, seen.labels, seen.holder, seen.cancel) == (now.status, now.labels, now.holder, now.cancel)
 
 
 async def _both(scene: Scene, before: list[int], line: Command | int, late: int) -> list[CommandResult]:
     writer = Writer("writer", scene)
-    await writer.say(CREATE)
+    await writer.send(CREATE)
     await writer.play(list(before))
-    options = helpful(scene.truth())
+    options = advancing(scene.truth())
     command = options[line % len(options)] if isinstance(line, int) and options else line
     if isinstance(command, int):
         command = AddTag(at=2.0, tag="last")
-    scene.asked[OURS] = command
+    scene.commands_by_id[OURS] = command
     hold = Holding()
     stores = writer._stores(OURS)
 

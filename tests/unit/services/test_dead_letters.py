@@ -9,7 +9,7 @@ from support.services import following
 from support.world import USER, World
 
 
-async def test_a_replay_of_a_flow_that_was_started_by_hand_starts_by_itself() -> None:
+async def test_a_replay_of_a_manually_started_flow_starts_automatically() -> None:
     world = World()
     async with following(world) as services:
         run_id = world.truth.ids.run_id()

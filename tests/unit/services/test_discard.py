@@ -1,4 +1,4 @@
-"""Having no more to do with an execution: in every state of it, twice, and while it ends by itself."""
+"""Discarding executions: in every state, twice, and during their end."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ async def finished(world: World) -> RunId:
 
 
 async def is_archived(world: World, run_id: RunId) -> bool:
-    return (await world.told(run_id)).archived_at is not None
+    return (await world.execution(run_id)).archived_at is not None
 
 
-async def test_what_waits_is_cancelled_and_stays_in_the_lists_until_it_is_discarded_again(world: World) -> None:
+async def test_a_pending_execution_is_cancelled_and_archived_by_the_second_discard(world: World) -> None:
     run_id = await world.submit()
 
     await executions_of(world).discard(run_id, USER)
@@ -34,7 +34,7 @@ async def test_what_waits_is_cancelled_and_stays_in_the_lists_until_it_is_discar
     assert (await world.status(run_id), await is_archived(world, run_id)) == ("CANCELLED", True)
 
 
-async def test_what_runs_is_told_to_stop_however_often_it_is_discarded(world: World) -> None:
+async def test_a_running_execution_gets_a_cancel_request_however_often_it_is_discarded(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
 
@@ -44,7 +44,7 @@ async def test_what_runs_is_told_to_stop_however_often_it_is_discarded(world: Wo
     assert (await world.status(run_id), await is_archived(world, run_id)) == ("CANCELLING", False)
 
 
-async def test_an_execution_whose_nodes_are_taken_by_hand_is_cancelled_too(world: World) -> None:
+async def test_an_execution_with_claimable_nodes_is_cancelled(world: World) -> None:
     run_id = await begun(world)
 
     await executions_of(world).discard(run_id, USER)
@@ -52,7 +52,7 @@ async def test_an_execution_whose_nodes_are_taken_by_hand_is_cancelled_too(world
     assert await world.status(run_id) == "CANCELLED"
 
 
-async def test_what_is_finished_is_archived_once(world: World) -> None:
+async def test_a_finished_execution_is_archived_once(world: World) -> None:
     run_id = await finished(world)
 
     for _ in range(3):
@@ -63,7 +63,7 @@ async def test_what_is_finished_is_archived_once(world: World) -> None:
     assert "ExecutionCancelRequested" not in types
 
 
-async def test_what_ends_between_the_look_and_the_cancel_is_archived(world: World) -> None:
+async def test_an_execution_that_ends_before_its_cancel_is_archived(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     world.faults.before("events.append", lambda: world.complete(run_id))
@@ -74,13 +74,13 @@ async def test_what_ends_between_the_look_and_the_cancel_is_archived(world: Worl
 
 
 @pytest.mark.parametrize("state", ["waiting", "finished"])
-async def test_a_request_that_is_carried_on_does_not_do_the_next_thing_too(world: World, state: str) -> None:
+async def test_a_resumed_discard_does_not_perform_the_next_step(world: World, state: str) -> None:
     run_id = await world.submit() if state == "waiting" else await finished(world)
     await executions_of(world).discard(run_id, KEYED)
-    once = await world.told(run_id)
+    once = await world.execution(run_id)
 
     again: CommandContext = replace(KEYED, resumed=True)
     await executions_of(world).discard(run_id, again)
 
-    assert await world.told(run_id) == once
+    assert await world.execution(run_id) == once
     assert await is_archived(world, run_id) == (state == "finished")

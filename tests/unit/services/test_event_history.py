@@ -1,4 +1,4 @@
-"""Events one by one: pages that follow each other, and a stream that ends with the execution."""
+"""Event history: consecutive pages, and a stream that ends with the execution."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def cancelled(world: World, run_id: RunId) -> None:
     await world.handle(run_id, ConfirmCanceled(at=world.now(), how=StopHow.IDLE))
 
 
-async def everything(world: World, run_id: RunId) -> list[EventPosition]:
+async def all_events(world: World, run_id: RunId) -> list[EventPosition]:
     return [
         EventPosition(stored.sequence, number)
         for stored in await world.truth.events.read(run_id)
@@ -33,14 +33,14 @@ async def everything(world: World, run_id: RunId) -> list[EventPosition]:
     ]
 
 
-async def read_to_its_end(topic: RunTopic, after: EventPosition = START) -> list[EventPosition]:
+async def read_to_the_end(topic: RunTopic, after: EventPosition = START) -> list[EventPosition]:
     async with aclosing(topic.follow_events(after)) as batches:
         return [item.place async for batch in batches for item in batch]
 
 
 @settings(deadline=None, max_examples=20)
 @given(limit=st.integers(1, 9))
-async def test_pages_of_any_size_give_every_event_once_in_order(limit: int) -> None:
+async def test_pages_of_any_size_contain_every_event_once_in_order(limit: int) -> None:
     world = World()
     run_id = await begun(world)
     await cancelled(world, run_id)
@@ -50,16 +50,16 @@ async def test_pages_of_any_size_give_every_event_once_in_order(limit: int) -> N
         found, more = await events_after(world.truth.events, run_id, places[-1] if places else START, limit)
         places += [item.place for item in found]
 
-    assert places == await everything(world, run_id)
+    assert places == await all_events(world, run_id)
 
 
 @pytest.mark.parametrize("number", range(6))
-async def test_a_stream_resumes_behind_any_event_also_in_the_middle_of_a_commit(world: World, number: int) -> None:
+async def test_a_stream_resumes_after_any_event_even_within_a_commit(world: World, number: int) -> None:
     run_id = await begun(world)
     await cancelled(world, run_id)
-    places = await everything(world, run_id)
+    places = await all_events(world, run_id)
     async with Followers(world) as followers:
-        found = await read_to_its_end(await followers.join(run_id), places[number])
+        found = await read_to_the_end(await followers.join(run_id), places[number])
 
     assert found == places[number + 1 :]
 
@@ -72,13 +72,13 @@ async def test_a_stream_gets_events_as_they_are_stored_and_ends_with_the_executi
     async with Followers(world) as followers:
         topic = await followers.join(run_id)
         world.faults.fail("events.read", times=2)
-        reading = asyncio.create_task(read_to_its_end(topic))
+        reading = asyncio.create_task(read_to_the_end(topic))
 
         await world.handle(run_id, AddTag(at=world.now(), tag="x"))
         await asyncio.sleep(0)
         await cancelled(world, run_id)
 
-        assert await reading == await everything(world, run_id)
+        assert await reading == await all_events(world, run_id)
 
 
 async def test_a_quiet_stream_has_heartbeats_and_ends_at_shutdown(world: World) -> None:
@@ -86,7 +86,7 @@ async def test_a_quiet_stream_has_heartbeats_and_ends_at_shutdown(world: World) 
     async with Followers(world) as followers:
         topic = await followers.join(run_id)
         batches = await followers.enter_async_context(
-            aclosing(topic.follow_events((await everything(world, run_id))[-1]))
+            aclosing(topic.follow_events((await all_events(world, run_id))[-1]))
         )
         waiting = asyncio.create_task(following(batches))
         await asyncio.sleep(0)

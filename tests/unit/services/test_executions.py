@@ -1,4 +1,4 @@
-"""Who works on an execution is settled with its creation; and what starts, stops and shows it."""
+"""Executions: the kind of worker chosen at creation, then start, stop, deadlines and reads."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def put(world: World, document: GraphDocument, version: int = 1) -> None:
     assert await world.truth.graphs.put(None, graph) is not None
 
 
-async def created(world: World, asked: NewExecution, *flows: AnnouncedFlow) -> Execution:
-    handled = await executions_of(world, *flows).create(asked, world.truth.ids.run_id(), USER)
+async def created(world: World, request: NewExecution, *flows: AnnouncedFlow) -> Execution:
+    handled = await executions_of(world, *flows).create(request, world.truth.ids.run_id(), USER)
     return handled.accepted()
 
 
@@ -40,7 +40,7 @@ async def taken(world: World, run_id: RunId, lease_until: float | None = None) -
 # --- creation ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_graph_that_somebody_put_is_taken_node_by_node_in_its_present_version(world: World) -> None:
+async def test_a_stored_graph_is_claimed_node_by_node_in_its_current_version(world: World) -> None:
     await put(world, RELEASE, version=3)
 
     execution = await created(world, NewExecution(graph_id="release", input={"v": 1}))
@@ -50,7 +50,7 @@ async def test_a_graph_that_somebody_put_is_taken_node_by_node_in_its_present_ve
     assert await world.status(execution.execution_id) == "PENDING"
 
 
-async def test_a_flow_that_workers_announce_is_for_the_workers_of_the_default_tag(world: World) -> None:
+async def test_an_announced_flow_runs_on_workers_of_the_default_tag(world: World) -> None:
     flow = AnnouncedFlow(name="etl", tags=("cpu", "default"))
 
     execution = await created(world, NewExecution(graph_id="etl", input={}), flow)
@@ -58,18 +58,18 @@ async def test_a_flow_that_workers_announce_is_for_the_workers_of_the_default_ta
     assert (execution.request.work, execution.request.tag) == (Work.ON_START, "default")
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(None, "cpu"), ("gpu", "gpu")])
-async def test_where_the_default_tag_does_not_serve_a_flow_another_one_does(
-    world: World, asked: str | None, expected: str
+@pytest.mark.parametrize(("tag", "expected"), [(None, "cpu"), ("gpu", "gpu")])
+async def test_a_flow_not_served_by_the_default_tag_runs_on_another_tag(
+    world: World, tag: str | None, expected: str
 ) -> None:
     flow = AnnouncedFlow(name="etl", tags=("gpu", "cpu"))
 
-    execution = await created(world, NewExecution(graph_id="etl", input={}, tag=asked), flow)
+    execution = await created(world, NewExecution(graph_id="etl", input={}, tag=tag), flow)
 
     assert execution.request.tag == expected
 
 
-async def test_a_name_that_nobody_knows_is_an_open_graph_unless_a_tag_names_workers_for_it(world: World) -> None:
+async def test_an_unknown_name_is_an_open_graph_unless_a_tag_is_given(world: World) -> None:
     is_open = await created(world, NewExecution(graph_id="anything", input={}))
     is_for_workers = await created(world, NewExecution(graph_id="anything", input={}, tag="cpu"))
 
@@ -77,7 +77,7 @@ async def test_a_name_that_nobody_knows_is_an_open_graph_unless_a_tag_names_work
     assert is_for_workers.request.work is Work.ON_START
 
 
-async def test_a_graph_is_for_no_tag(world: World) -> None:
+async def test_a_graph_has_no_tag(world: World) -> None:
     await put(world, RELEASE)
 
     with pytest.raises(InvalidRequest, match="is a graph"):
@@ -87,7 +87,7 @@ async def test_a_graph_is_for_no_tag(world: World) -> None:
 # --- start ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_start_puts_the_job_of_a_flow_into_the_queue_once(world: World) -> None:
+async def test_a_start_queues_the_job_of_a_flow_once(world: World) -> None:
     execution = await created(world, NewExecution(graph_id="etl", input={"n": 1}, tag="cpu"))
     assert len(await world.truth.queue.stored("cpu")) == 0
 
@@ -100,7 +100,7 @@ async def test_a_start_puts_the_job_of_a_flow_into_the_queue_once(world: World) 
     assert await world.status(execution.execution_id) == "PENDING"
 
 
-async def test_a_job_that_the_starter_did_not_live_to_publish_is_published_by_the_caretaker(world: World) -> None:
+async def test_a_job_not_published_by_a_crashed_gateway_is_published_by_maintenance(world: World) -> None:
     execution = await created(world, NewExecution(graph_id="etl", input={}, tag="cpu"))
     world.maintenance = world.new_maintenance()
     world.faults.fail("queue.publish", RuntimeError("killed"))
@@ -114,7 +114,7 @@ async def test_a_job_that_the_starter_did_not_live_to_publish_is_published_by_th
     assert len(await world.truth.queue.stored("cpu")) == 1
 
 
-async def test_nobody_queues_what_nobody_has_started(world: World) -> None:
+async def test_maintenance_does_not_queue_an_execution_before_its_start(world: World) -> None:
     await created(world, NewExecution(graph_id="etl", input={}, tag="cpu"))
     await created(world, NewExecution(graph_id="open", input={}))
     world.maintenance = world.new_maintenance()
@@ -129,16 +129,16 @@ async def test_nobody_queues_what_nobody_has_started(world: World) -> None:
 # --- stop -------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_cancel_is_over_at_once_where_nobody_works_on_a_node(world: World) -> None:
+async def test_a_cancel_ends_at_once_if_no_node_is_held(world: World) -> None:
     run_id = await begun(world)
 
     await executions_of(world).cancel(run_id, "wrong", USER)
 
-    told = await world.told(run_id)
-    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.IDLE)
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.cancel and execution.cancel.how) == (Status.CANCELED, StopHow.IDLE)
 
 
-async def test_a_lease_that_is_over_holds_up_no_cancel(world: World) -> None:
+async def test_an_expired_lease_does_not_delay_a_cancel(world: World) -> None:
     run_id = await begun(world)
     await taken(world, run_id, lease_until=world.now() + 5)
     world.clock.pass_time(6.0)
@@ -149,16 +149,14 @@ async def test_a_lease_that_is_over_holds_up_no_cancel(world: World) -> None:
 
 
 @pytest.mark.parametrize("ends_with", ["success", "fail"])
-async def test_a_holder_that_ends_its_node_after_a_cancel_is_refused_and_has_stopped(
-    world: World, ends_with: str
-) -> None:
+async def test_an_end_of_a_node_after_a_cancel_stops_its_holder(world: World, ends_with: str) -> None:
     run_id, executions = await begun(world), executions_of(world)
     await taken(world, run_id)
     await executions.cancel(run_id, None, USER)
     assert await world.status(run_id) == "CANCELLING"
     progress = ReportNodeProgress(at=world.now(), node_id=A, progress=9, from_outside=True)
     assert (await executions.command(run_id, progress, USER)).refused is not None
-    assert (await world.told(run_id)).status is Status.ACTIVE
+    assert (await world.execution(run_id)).status is Status.ACTIVE
     commands: dict[str, Command] = {
         "success": SucceedNode(at=world.now(), node_id=A, attempt=1, from_outside=True),
         "fail": FailNode(at=world.now(), node_id=A, error=Failure(code="C", message="stopped"), from_outside=True),
@@ -168,30 +166,30 @@ async def test_a_holder_that_ends_its_node_after_a_cancel_is_refused_and_has_sto
 
     assert handled.refused is not None
     assert handled.refused.why is RejectionReason.CANCEL_REQUESTED
-    told = await world.told(run_id)
-    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.COOPERATIVE)
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.cancel and execution.cancel.how) == (Status.CANCELED, StopHow.COOPERATIVE)
 
 
-async def test_a_holder_that_does_not_stop_is_waited_for_no_longer_than_the_grace(world: World) -> None:
+async def test_a_cancel_waits_for_a_holder_at_most_the_grace_period(world: World) -> None:
     run_id = await begun(world)
     await taken(world, run_id)
     await executions_of(world).cancel(run_id, None, USER)
     await world.catch_up()
     world.clock.pass_time(world.config.cancel_grace_period_sec - 1)
     await world.maintenance.confirm_cancels()
-    assert (await world.told(run_id)).status is Status.ACTIVE
+    assert (await world.execution(run_id)).status is Status.ACTIVE
 
     world.clock.pass_time(2.0)
     await world.maintenance.confirm_cancels()
 
-    told = await world.told(run_id)
-    assert (told.status, told.cancel and told.cancel.how) == (Status.CANCELED, StopHow.UNCONFIRMED)
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.cancel and execution.cancel.how) == (Status.CANCELED, StopHow.UNCONFIRMED)
 
 
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
-async def test_any_gateway_ends_a_wait_whose_deadline_is_over(world: World) -> None:
+async def test_any_gateway_ends_a_wait_past_its_deadline(world: World) -> None:
     document = read_document({"nodes": [{"id": "ask", "type": "wait", "timeoutSec": 60}]})
     run_id = await begun(world, document.graph)
     await world.catch_up()
@@ -202,11 +200,11 @@ async def test_any_gateway_ends_a_wait_whose_deadline_is_over(world: World) -> N
     await world.maintenance.expire_nodes()
     await world.new_maintenance().expire_nodes()
 
-    told = await world.told(run_id)
-    assert (told.status, told.error and told.error.code) == (Status.FAILED, "WAIT_TIMED_OUT")
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.error and execution.error.code) == (Status.FAILED, "WAIT_TIMED_OUT")
 
 
-async def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_lease(world: World) -> None:
+async def test_a_node_fails_when_the_lease_of_its_last_attempt_expires(world: World) -> None:
     document = read_document({"nodes": [{"id": "a", "maxAttempts": 1}]})
     run_id = await begun(world, document.graph)
     await taken(world, run_id, lease_until=world.now() + 5)
@@ -215,11 +213,11 @@ async def test_a_node_that_was_begun_as_often_as_it_may_be_fails_with_its_last_l
 
     await world.maintenance.expire_nodes()
 
-    told = await world.told(run_id)
-    assert (told.status, told.error and told.error.code) == (Status.FAILED, "LEASE_EXPIRED")
+    execution = await world.execution(run_id)
+    assert (execution.status, execution.error and execution.error.code) == (Status.FAILED, "LEASE_EXPIRED")
 
 
-async def test_one_whose_time_cannot_be_ended_does_not_keep_the_others_waiting(world: World) -> None:
+async def test_an_expiry_that_fails_does_not_block_the_others(world: World) -> None:
     document = read_document({"nodes": [{"id": "ask", "type": "wait", "timeoutSec": 60}]})
     runs = [await begun(world, document.graph) for _ in range(2)]
     world.clock.pass_time(60.0)
@@ -228,13 +226,13 @@ async def test_one_whose_time_cannot_be_ended_does_not_keep_the_others_waiting(w
 
     await world.maintenance.expire_nodes()
 
-    assert [(await world.told(run_id)).status for run_id in runs].count(Status.FAILED) == 1
+    assert [(await world.execution(run_id)).status for run_id in runs].count(Status.FAILED) == 1
 
 
-# --- looking ----------------------------------------------------------------------------------------------------------
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_execution_is_shown_as_it_was_with_any_of_its_events(world: World) -> None:
+async def test_an_execution_can_be_read_at_any_version(world: World) -> None:
     run_id, executions = await begun(world), executions_of(world)
     await taken(world, run_id)
     versions = [stored.sequence for stored in await world.truth.events.read(run_id)]
@@ -248,7 +246,7 @@ async def test_an_execution_is_shown_as_it_was_with_any_of_its_events(world: Wor
         await executions.look(run_id, tenant_filter=None, at=versions[0] - 1)
 
 
-async def test_another_tenants_execution_is_not_there(world: World) -> None:
+async def test_an_execution_of_another_tenant_is_not_found(world: World) -> None:
     execution = await created(world, NewExecution(graph_id="open", input={}, tenant_id="acme"))
     executions = executions_of(world)
 

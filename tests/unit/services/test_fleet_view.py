@@ -1,4 +1,4 @@
-"""The fleet as one gateway sees it: silence is timed by the one who listens, and not while it cannot hear."""
+"""The fleet as one gateway sees it: silence is measured by the gateway, and not during its own outage."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IDLE, DISCONNECTED, STOPPED = WorkerState.IDLE, WorkerState.DISCONNECTED, Worker
 
 
 class Scene:
-    """A registry, a clock, and whoever looks at them."""
+    """A registry, a clock, and their observers."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
@@ -37,7 +37,7 @@ class Scene:
     def view(self) -> FleetView:
         return FleetView(self.registry, self.faults, self.clock, NatsBackendConfig())
 
-    async def beat(self, name: str = "w1", *, skew_sec: float = 0.0) -> None:
+    async def send_heartbeat(self, name: str = "w1", *, skew_sec: float = 0.0) -> None:
         await self.registry.put(worker(name, last_seen_at=self.clock.now() + skew_sec))
 
     @asynccontextmanager
@@ -51,8 +51,8 @@ class Scene:
             task.cancel()
             await asyncio.wait([task])
 
-    def pass_in_touch(self, view: FleetView, seconds: float) -> None:
-        """Time in which the observer ticks as it does, every half second."""
+    def pass_time_connected(self, view: FleetView, seconds: float) -> None:
+        """Time during which the observer ticks every half second."""
         for _ in range(int(seconds * 2)):
             self.clock.pass_time(0.5)
             view.workers()
@@ -74,56 +74,56 @@ def silent_sec(view: FleetView, name: str = "w1") -> float | None:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """What is followed arrives in its own task: let it."""
+    """Yields to the task of the follower until the condition is true."""
     async with asyncio.timeout(5):
         while not true():  # noqa: ASYNC110 — the view has no event for single words, and needs none
             await asyncio.sleep(0)
 
 
-async def test_a_worker_that_falls_silent_is_disconnected_after_the_timeout(scene: Scene) -> None:
-    await scene.beat()
+async def test_a_silent_worker_is_disconnected_after_the_timeout(scene: Scene) -> None:
+    await scene.send_heartbeat()
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 20.0)
+        scene.pass_time_connected(view, 20.0)
         assert state(view) is IDLE
 
-        scene.pass_in_touch(view, 0.5)
+        scene.pass_time_connected(view, 0.5)
 
         assert state(view) is DISCONNECTED
 
 
-async def test_a_word_ends_the_silence(scene: Scene) -> None:
-    await scene.beat()
+async def test_a_heartbeat_ends_the_silence(scene: Scene) -> None:
+    await scene.send_heartbeat()
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 60.0)
+        scene.pass_time_connected(view, 60.0)
 
-        await scene.beat()
+        await scene.send_heartbeat()
         await until(lambda: state(view) is IDLE)
 
         assert silent_sec(view) == 0.0
 
 
 @pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
-async def test_a_worker_whose_clock_is_wrong_is_judged_by_ours(scene: Scene, skew_sec: float) -> None:
+async def test_a_worker_with_a_wrong_clock_is_judged_by_the_clock_of_the_gateway(scene: Scene, skew_sec: float) -> None:
     async with scene.watching() as view:
-        await scene.beat(skew_sec=skew_sec)
+        await scene.send_heartbeat(skew_sec=skew_sec)
         await until(lambda: state(view) is IDLE)
 
-        scene.pass_in_touch(view, 21.0)
+        scene.pass_time_connected(view, 21.0)
 
         assert state(view) is DISCONNECTED
 
 
 @pytest.mark.parametrize("skew_sec", [-3600.0, 0.0, 3600.0])
-async def test_a_worker_that_died_before_the_gateway_started_does_not_look_alive(scene: Scene, skew_sec: float) -> None:
-    await scene.beat(skew_sec=skew_sec)
+async def test_a_worker_that_died_before_the_gateway_started_is_not_alive(scene: Scene, skew_sec: float) -> None:
+    await scene.send_heartbeat(skew_sec=skew_sec)
     scene.clock.pass_time(86400.0)
 
     async with scene.watching() as view:
         assert state(view) is DISCONNECTED
 
 
-async def test_a_dead_worker_that_an_operator_has_hidden_does_not_look_alive_after_a_restart(scene: Scene) -> None:
-    await scene.beat()
+async def test_a_dead_hidden_worker_is_not_alive_after_a_restart(scene: Scene) -> None:
+    await scene.send_heartbeat()
     scene.clock.pass_time(86400.0)
     async with scene.watching() as view:
         await view.set_hidden(W1, True)
@@ -133,40 +133,40 @@ async def test_a_dead_worker_that_an_operator_has_hidden_does_not_look_alive_aft
         assert state(restarted) is DISCONNECTED
 
 
-async def test_time_in_which_the_gateway_itself_was_cut_off_is_no_silence_of_the_workers(scene: Scene) -> None:
-    await scene.beat("living")
-    await scene.beat("dead")
+async def test_an_outage_of_the_gateway_is_no_silence_of_the_workers(scene: Scene) -> None:
+    await scene.send_heartbeat("living")
+    await scene.send_heartbeat("dead")
     async with scene.watching() as view:
         for _ in range(6):
-            scene.pass_in_touch(view, 5.0)
-            await scene.beat("living")
+            scene.pass_time_connected(view, 5.0)
+            await scene.send_heartbeat("living")
             await until(lambda: silent_sec(view, "living") == 0.0)
         assert state(view, "dead") is DISCONNECTED
 
-        scene.faults.away = True
+        scene.faults.is_offline = True
         scene.clock.pass_time(600.0)
         assert (state(view, "living"), state(view, "dead")) == (IDLE, DISCONNECTED)
-        scene.faults.away = False
+        scene.faults.is_offline = False
 
         assert (state(view, "living"), state(view, "dead")) == (IDLE, DISCONNECTED)
-        scene.pass_in_touch(view, 20.0)
+        scene.pass_time_connected(view, 20.0)
         assert state(view, "living") is IDLE
-        scene.pass_in_touch(view, 0.5)
+        scene.pass_time_connected(view, 0.5)
         assert state(view, "living") is DISCONNECTED
 
 
-async def test_a_worker_that_said_goodbye_is_stopped_for_ever(scene: Scene) -> None:
+async def test_a_worker_that_reported_its_stop_stays_stopped(scene: Scene) -> None:
     await scene.registry.put(replace(worker(), stopped_at=100.0, stop_reason="stopped"))
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 60.0)
+        scene.pass_time_connected(view, 60.0)
 
         assert state(view) is STOPPED
 
 
-async def test_a_wish_shows_at_once_and_is_no_sign_of_life(scene: Scene) -> None:
-    await scene.beat()
+async def test_an_operators_change_shows_at_once_and_is_no_heartbeat(scene: Scene) -> None:
+    await scene.send_heartbeat()
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 25.0)
+        scene.pass_time_connected(view, 25.0)
 
         at = await view.set_hidden(W1, True)
 
@@ -176,21 +176,21 @@ async def test_a_wish_shows_at_once_and_is_no_sign_of_life(scene: Scene) -> None
 
 
 @pytest.mark.parametrize("skew_sec", [-3600.0, 3600.0])
-async def test_a_wish_about_a_worker_whose_clock_is_wrong_changes_nothing_of_its_silence(
+async def test_an_operators_change_does_not_affect_the_silence_of_a_worker_with_a_wrong_clock(
     scene: Scene, skew_sec: float
 ) -> None:
-    await scene.beat(skew_sec=skew_sec)
+    await scene.send_heartbeat(skew_sec=skew_sec)
     async with scene.watching() as view:
-        scene.pass_in_touch(view, 10.0)
+        scene.pass_time_connected(view, 10.0)
 
         await view.set_hidden(W1, True)
 
         assert (state(view), silent_sec(view)) == (IDLE, 10.0)
 
 
-async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
-    class Late(WorkerRegistry):
-        """A registry whose words are long on their way."""
+async def test_a_delayed_heartbeat_does_not_undo_an_operators_change(scene: Scene) -> None:
+    class DelayedRegistry(WorkerRegistry):
+        """A registry with delayed records."""
 
         def __init__(self) -> None:
             super().__init__(MemoryKeyValue(scene.clock.monotonic))
@@ -205,9 +205,9 @@ async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
             yield [WorkerSeen(sequence=9, worker_id=WorkerId("another"), record=worker("another"))]
             await asyncio.Event().wait()
 
-    scene.registry = registry = Late()
+    scene.registry = registry = DelayedRegistry()
     for _ in range(2):
-        await scene.beat()
+        await scene.send_heartbeat()
     async with scene.watching() as view:
         await view.set_hidden(W1, True)
 
@@ -219,12 +219,12 @@ async def test_a_word_from_before_a_wish_does_not_undo_it(scene: Scene) -> None:
         assert seen.record.hidden
 
 
-async def test_a_wish_about_nobody_is_refused(scene: Scene) -> None:
+async def test_a_change_of_an_unknown_worker_is_refused(scene: Scene) -> None:
     with pytest.raises(WorkerNotFound):
         await scene.view().set_hidden(W1, True)
 
 
-async def test_a_removed_worker_is_gone(scene: Scene) -> None:
+async def test_a_removed_worker_is_not_listed(scene: Scene) -> None:
     await scene.registry.put(worker())
     async with scene.watching() as view:
         await scene.registry.remove(worker())
@@ -234,24 +234,22 @@ async def test_a_removed_worker_is_gone(scene: Scene) -> None:
         assert view.workers() == []
 
 
-async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_recreated_registry_replaces_the_old_records(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.fleet_view.PAUSE_SEC", 0.0)
-    await scene.beat("old")
+    await scene.send_heartbeat("old")
     replaced = asyncio.Event()
     follow = scene.registry.follow
 
-    async def cut_off() -> AsyncIterator[object]:
+    async def interrupted() -> AsyncIterator[object]:
         yield await anext(aiter(follow()))
         yield []
         await replaced.wait()
         scene.registry = WorkerRegistry(MemoryKeyValue(scene.clock.monotonic))
-        await scene.beat("new")
+        await scene.send_heartbeat("new")
         monkeypatch.setattr(view, "_registry", scene.registry)
         raise BrokerUnavailable("the bucket is another one")
 
-    monkeypatch.setattr(scene.registry, "follow", cut_off)
+    monkeypatch.setattr(scene.registry, "follow", interrupted)
     view = scene.view()
     task = asyncio.create_task(view.run())
     assert await view.wait_caught_up(5.0)
@@ -265,51 +263,51 @@ async def test_a_registry_that_was_made_anew_leaves_nothing_of_the_old_one(
     await asyncio.wait([task])
 
 
-@pytest.mark.parametrize("away", [True, False])
-async def test_the_fleet_is_not_shown_while_it_is_unknown_or_the_broker_is_away(
-    scene: Scene, away: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("offline", [True, False])
+async def test_the_fleet_is_unavailable_until_it_is_known_and_during_outages(
+    scene: Scene, offline: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.services.fleet_view.FIRST_FILL_WAIT_SEC", 0.01)
-    scene.faults.away = away
+    scene.faults.is_offline = offline
 
-    with pytest.raises(BrokerUnavailable, match="is not reachable|unavailable|NATS" if away else "being built"):
+    with pytest.raises(BrokerUnavailable, match="is not reachable|unavailable|NATS" if offline else "being built"):
         await scene.view().all_workers()
 
 
-async def test_the_living_are_counted_by_the_threshold_of_the_runs(scene: Scene) -> None:
-    await scene.beat("silent")
+async def test_live_workers_are_counted_by_the_threshold_of_the_runs(scene: Scene) -> None:
+    await scene.send_heartbeat("silent")
     await scene.registry.put(replace(worker("stopped"), stopped_at=100.0))
     async with scene.watching() as view:
         assert view.alive() == 1
-        scene.pass_in_touch(view, 15.5)
-        await scene.beat("speaking")
+        scene.pass_time_connected(view, 15.5)
+        await scene.send_heartbeat("speaking")
         await until(lambda: state(view, "speaking") is IDLE)
 
         assert (view.alive(), state(view, "silent")) == (1, IDLE)
 
 
-async def test_the_flows_of_the_fleet_are_those_of_workers_that_are_there(scene: Scene) -> None:
+async def test_flows_of_the_fleet_are_those_of_present_workers(scene: Scene) -> None:
     flow = AnnouncedFlow(name="etl", nodes=("load",))
     record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(flow,))
     await scene.registry.put(record)
     async with scene.watching() as view:
-        told = replace(flow, tags=("default",))
-        assert view.announced_flows() == {"etl": told}
+        announced = replace(flow, tags=("default",))
+        assert view.announced_flows() == {"etl": announced}
 
         await scene.registry.put(replace(record, flows=(AnnouncedFlow(name="new"),)))
         await until(lambda: "new" in view.announced_flows())
         assert "etl" not in view.announced_flows()
 
-        scene.pass_in_touch(view, 21.0)
+        scene.pass_time_connected(view, 21.0)
         assert view.announced_flows() == {}
 
 
-async def test_flows_are_put_together_once_however_often_workers_speak(scene: Scene) -> None:
+async def test_flows_are_merged_once_for_repeated_heartbeats(scene: Scene) -> None:
     record = replace(worker("w1", last_seen_at=scene.clock.now()), flows=(AnnouncedFlow(name="etl"),))
     await scene.registry.put(record)
     async with scene.watching() as view:
         before = view.announced_flows()["etl"]
-        scene.pass_in_touch(view, 1.0)
+        scene.pass_time_connected(view, 1.0)
         await scene.registry.put(replace(record, last_seen_at=scene.clock.now()))
         await until(lambda: silent_sec(view) == 0.0)
 

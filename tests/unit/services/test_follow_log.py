@@ -75,7 +75,7 @@ async def test_a_follower_gets_stored_lines_then_new_ones_then_the_end(world: Wo
         assert [update async for update in updates] == []
 
 
-async def test_a_follower_of_cached_chunks_lets_other_tasks_run_between_two_chunks(world: World) -> None:
+async def test_a_follower_of_cached_chunks_yields_between_two_chunks(world: World) -> None:
     run_id, writer = await begun(world)
     for number in range(50):
         await writer.write(str(number))
@@ -195,9 +195,7 @@ def test_a_reader_that_resumes_at_any_line_gets_the_rest_once_and_in_order(
 
 
 @pytest.mark.parametrize("place", [LogPosition(3, 999), LogPosition(3, 1), LogPosition(3, 0), LogPosition(5, 999)])
-async def test_a_position_whose_sequence_is_not_of_this_log_is_found_by_its_line(
-    world: World, place: LogPosition
-) -> None:
+async def test_a_position_with_a_foreign_sequence_is_found_by_its_line(world: World, place: LogPosition) -> None:
     run_id, writer = await begun(world)
     for number in range(1, 5):
         await writer.write(str(number))
@@ -209,10 +207,10 @@ async def test_a_position_whose_sequence_is_not_of_this_log_is_found_by_its_line
         assert await to_the_end(updates) == numbered(place.line, 5)
 
 
-# --- once for all -----------------------------------------------------------------------------------------------------
+# --- shared reads -----------------------------------------------------------------------------------------------------
 
 
-async def test_for_a_thousand_followers_a_chunk_is_read_once_and_encoded_once_per_form(world: World) -> None:
+async def test_a_thousand_followers_share_one_read_and_one_encoding_per_form(world: World) -> None:
     run_id, writer = await begun(world)
     made: list[str] = []
 
@@ -235,7 +233,7 @@ async def test_for_a_thousand_followers_a_chunk_is_read_once_and_encoded_once_pe
 
     assert all(one == [b"bytes"] * 5 for one in found)
     assert sorted(made) == sorted([str(number) for number in range(5)] * 2)
-    # Each chunk, and looks that found nothing: at the beginning, behind each chunk, after the end.
+    # Each chunk, and empty reads: at the beginning, after each chunk, after the end.
     assert world.faults.calls.count("run_logs.next") <= 5 + 1 + 5 + 1
     assert world.faults.calls.count("snapshots.load") == 1
 
@@ -252,13 +250,11 @@ async def test_a_follower_that_is_behind_gets_cached_lines_at_once(
         for number in range(1, 7):
             assert await texts(first) == [str(number)]
 
-        # As much as is sent at once, and no further than what is cached.
+        # One batch, bounded by the cached lines.
         assert [await texts(late) for _ in range(3)] == [["1", "2", "3", "4"], ["5", "6"], ["7"]]
 
 
-async def test_one_of_many_followers_also_gets_uncached_lines_at_once(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_single_follower_gets_uncached_lines_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "REST_PER_FOLLOWER_SEC", 0.01)
     run_id, writer = await begun(world)
     for number in range(1, 4):
@@ -299,14 +295,14 @@ async def test_many_followers_each_get_lines_less_often(
         await texts(other)
 
         waiting = asyncio.create_task(texts(updates))
-        for _ in range(20):  # turns of the loop: the line is stored, and nothing else is waited for
+        for _ in range(20):  # iterations of the loop: the line is stored, and no other event is awaited
             await asyncio.sleep(0)
 
         assert waiting.done() is not are_many
         assert await waiting == ["2"]
 
 
-async def test_a_slow_follower_gets_everything_and_costs_nothing_meanwhile(world: World) -> None:
+async def test_a_slow_follower_gets_all_lines_and_buffers_none(world: World) -> None:
     run_id, writer = await begun(world)
     async with Followers(world) as followers:
         cache = followers.topics._cache = ChunkCache(1)  # as when a gateway has many other logs
@@ -321,7 +317,7 @@ async def test_a_slow_follower_gets_everything_and_costs_nothing_meanwhile(world
         assert await to_the_end(slow) == numbered(1, 50)
 
 
-async def test_a_reader_that_disconnects_while_it_reads_for_others_costs_them_nothing(world: World) -> None:
+async def test_a_disconnect_during_a_shared_read_does_not_affect_other_followers(world: World) -> None:
     run_id, writer = await begun(world)
     await writer.write("one")
     async with Followers(world) as followers:
@@ -369,7 +365,7 @@ async def test_rare_encodings_are_not_all_cached(world: World) -> None:
 # --- the topic --------------------------------------------------------------------------------------------------------
 
 
-async def test_nothing_is_left_when_the_last_follower_has_gone(world: World) -> None:
+async def test_the_topic_is_closed_after_its_last_follower(world: World) -> None:
     run_id, writer = await begun(world)
     await writer.write("one")
     async with Followers(world) as followers:
@@ -400,7 +396,7 @@ async def test_followers_stop_without_an_end_at_shutdown(world: World) -> None:
         assert await waiting == []
 
 
-async def test_a_follower_that_cannot_be_opened_leaves_nothing_behind(world: World) -> None:
+async def test_a_follower_that_fails_to_open_leaves_no_topic(world: World) -> None:
     run_id, _ = await begun(world)
     async with Followers(world) as followers:
         world.faults.fail("run_logs.listen")
@@ -413,19 +409,19 @@ async def test_a_follower_that_cannot_be_opened_leaves_nothing_behind(world: Wor
 # --- outages and heartbeats -------------------------------------------------------------------------------------------
 
 
-async def test_a_follower_waits_while_the_broker_is_away_and_continues_when_it_is_back(
+async def test_a_follower_pauses_during_an_outage_and_continues_afterwards(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "RETRY_SEC", 3600.0)
     run_id, writer = await begun(world)
     async with Followers(world) as followers:
         updates = await followers.log(run_id)
-        world.faults.away = True
+        world.faults.is_offline = True
         waiting = asyncio.create_task(texts(updates))
         await world.faults.tried("run_logs.next")
         await writer.write("meanwhile")
         await world.faults.tried("run_logs.next")
-        world.faults.away = False
+        world.faults.is_offline = False
 
         world.truth.run_logs._log.interrupt()  # type: ignore[attr-defined]
 
@@ -446,7 +442,7 @@ async def test_a_failed_read_is_repeated_once_for_all_followers(world: World, mo
         assert world.faults.calls.count("run_logs.next") <= 3
 
 
-async def test_a_lost_chunk_notification_is_made_up_for_by_the_heartbeat(world: World) -> None:
+async def test_a_heartbeat_compensates_a_lost_chunk_notification(world: World) -> None:
     run_id, writer = await begun(world)
     async with Followers(world) as followers:
         waiting = asyncio.create_task(texts(await followers.log(run_id)))

@@ -23,24 +23,24 @@ from support.topics import Followers, Updates, following, has_ended
 from support.world import HELLO, OURS, USER, World
 
 
-class Deaf(EventLog):
-    """The event log of a world, whose notifications are lost until the connection is back."""
+class LosingEventLog(EventLog):
+    """An event log whose notifications are lost until the reconnect."""
 
     def __init__(self, world: World) -> None:
         self.read = world.stores.events.read  # type: ignore[method-assign]
         self._listeners: list[Callable[[CommitHeard], None]] = []
 
-    async def listen(self, run_id: RunId, heard: Callable[[CommitHeard], None]) -> Callable[[], None]:
-        self._listeners.append(heard)
-        return lambda: self._listeners.remove(heard)
+    async def listen(self, run_id: RunId, notify: Callable[[CommitHeard], None]) -> Callable[[], None]:
+        self._listeners.append(notify)
+        return lambda: self._listeners.remove(notify)
 
     def reconnect(self) -> None:
-        for heard in self._listeners:
-            heard(CommitHeard())
+        for notify in self._listeners:
+            notify(CommitHeard())
 
 
-def deaf(world: World) -> Stores:
-    return replace(world.stores, events=Deaf(world))
+def losing_stores(world: World) -> Stores:
+    return replace(world.stores, events=LosingEventLog(world))
 
 
 async def status(updates: Updates) -> str:
@@ -53,7 +53,7 @@ async def label(world: World, run_id: RunId, tag: str) -> None:
 
 async def label_before_the_snapshot(world: World, run_id: RunId, tag: str) -> int:
     """The version of a commit whose writer has not advanced the snapshot."""
-    stored = await commit(world.truth, await world.told(run_id), AddTag(at=world.now(), tag=tag), USER)
+    stored = await commit(world.truth, await world.execution(run_id), AddTag(at=world.now(), tag=tag), USER)
     return stored.execution.version
 
 
@@ -75,9 +75,9 @@ async def test_a_follower_gets_the_present_view_then_every_change_then_the_end(w
         assert await status(updates) == "PENDING"
         await world.start(run_id)
         view = (await following(updates)).view
-        shown = await world.shown(run_id)
-        assert shown is not None
-        assert view.plain == shown.plain
+        snapshot = await world.snapshot(run_id)
+        assert snapshot is not None
+        assert view.plain == snapshot.plain
         await world.complete(run_id)
         assert await status(updates) == "COMPLETED"
         assert await has_ended(updates)
@@ -103,12 +103,12 @@ async def test_a_commit_is_shown_before_its_writer_has_advanced_the_snapshot(wor
         later = await label_before_the_snapshot(world, run_id, "two")
 
         assert (await following(updates)).view.version == later
-        shown = await world.shown(run_id)
-        assert shown is not None
-        assert shown.execution.version < before_it_joined
+        snapshot = await world.snapshot(run_id)
+        assert snapshot is not None
+        assert snapshot.execution.version < before_it_joined
 
 
-async def test_a_read_after_the_terminal_view_shows_no_less_although_the_writer_has_not_advanced_the_snapshot(
+async def test_a_read_after_the_terminal_view_is_as_new_even_before_the_writer_advances_the_snapshot(
     world: World,
 ) -> None:
     run_id = await world.submit()
@@ -118,7 +118,7 @@ async def test_a_read_after_the_terminal_view_shows_no_less_although_the_writer_
         assert await status(updates) == "RUNNING"
 
         command = CompleteExecution(at=world.now(), instance_id=OURS)
-        await commit(world.truth, await world.told(run_id), command, USER)
+        await commit(world.truth, await world.execution(run_id), command, USER)
 
         assert await status(updates) == "COMPLETED"
         assert await world.status(run_id) == "COMPLETED"
@@ -142,7 +142,7 @@ async def test_a_burst_is_read_and_shown_as_one_view(world: World, monkeypatch: 
         assert world.faults.calls.count("events.read") == reads + 1
 
 
-async def test_the_end_does_not_wait_for_a_burst_to_gather(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_is_sent_without_a_batching_delay(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GATHER_SEC", 1000.0)
     monkeypatch.setattr(module, "LONGEST_GATHER_SEC", 1000.0)
     run_id = await world.submit()
@@ -156,7 +156,7 @@ async def test_the_end_does_not_wait_for_a_burst_to_gather(world: World, monkeyp
         assert await status(updates) == "COMPLETED"
 
 
-async def test_a_slow_reader_finds_the_newest_view_and_nothing_else(world: World) -> None:
+async def test_a_slow_reader_gets_only_the_newest_view(world: World) -> None:
     run_id = await world.submit()
     async with Followers(world) as followers:
         slow, quick = await followers.run(run_id), await followers.run(run_id)
@@ -171,7 +171,7 @@ async def test_a_slow_reader_finds_the_newest_view_and_nothing_else(world: World
 
         assert not newest.beat
         assert len(newest.view.plain["tags"]) == 4
-        # Not the heartbeat from before the view either.
+        # Nor the heartbeat from before the view.
         waiting = asyncio.create_task(has_ended(slow))
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -205,7 +205,7 @@ async def test_all_followers_of_a_run_share_one_subscription_one_read_and_one_en
         assert world.live.listened_to == {run_id}
 
 
-async def test_the_last_to_leave_closes_the_topic(world: World) -> None:
+async def test_the_last_follower_closes_the_topic(world: World) -> None:
     run_id = await world.submit()
     topics = Followers(world).topics
     async with topics.join(run_id, tenant_filter=None):
@@ -224,18 +224,18 @@ async def test_many_concurrent_followers_share_a_few_reads_of_the_log(world: Wor
         all_joined = asyncio.Event()
         world.faults.before("events.read", all_joined.wait)
         joining = [asyncio.create_task(followers.join(run_id)) for _ in range(100)]
-        for _ in range(5):  # turns of the loop: each of them waits for a read by then
+        for _ in range(5):  # iterations of the loop: each follower then waits for a read
             await asyncio.sleep(0)
         all_joined.set()
         await asyncio.gather(*joining)
 
-        # One for the first of them, one for those that joined during that read.
+        # One read for the first follower, one for those that joined during it.
         assert world.faults.calls.count("events.read") - before == 2
 
 
 async def test_a_follower_that_joins_during_a_read_gets_what_was_stored_in_between(world: World) -> None:
     run_id = await world.submit()
-    async with Followers(world, deaf(world)) as followers:
+    async with Followers(world, losing_stores(world)) as followers:
         await followers.join(run_id)
         begun, go_on = asyncio.Event(), asyncio.Event()
 
@@ -258,7 +258,7 @@ async def test_a_follower_that_joins_during_a_read_gets_what_was_stored_in_betwe
 # --- rejections -------------------------------------------------------------------------------------------------------
 
 
-async def test_an_unknown_run_and_one_of_another_tenant_are_not_found_and_leave_nothing_behind(world: World) -> None:
+async def test_an_unknown_or_foreign_run_is_not_found_and_leaves_no_topic(world: World) -> None:
     theirs = await world.submit(Request(flow_name="hello", tag="default", tenant_id="theirs"))
     async with Followers(world) as followers:
         for run_id, tenant_filter in ((new_run_id(), None), (theirs, "ours")):
@@ -273,7 +273,7 @@ async def test_an_unknown_run_and_one_of_another_tenant_are_not_found_and_leave_
 
 @pytest.mark.parametrize("call", ["snapshots.load", "events.listen", "events.read"])
 @pytest.mark.parametrize("hangs", [True, False])
-async def test_without_a_broker_a_follower_is_rejected_in_time_and_leaves_nothing_behind(
+async def test_during_an_outage_a_new_follower_is_rejected_in_time_and_leaves_no_topic(
     world: World, monkeypatch: pytest.MonkeyPatch, call: str, hangs: bool
 ) -> None:
     monkeypatch.setattr(module, "OPEN_TIMEOUT_SEC", 0.01)
@@ -302,10 +302,10 @@ async def test_more_followers_than_the_limit_are_rejected_until_one_leaves() -> 
         assert topics.open_count == 1
 
 
-# --- where to begin, when to end --------------------------------------------------------------------------------------
+# --- start and end positions ------------------------------------------------------------------------------------------
 
 
-async def test_since_holds_back_what_is_not_newer_but_never_the_end(world: World) -> None:
+async def test_since_skips_older_views_but_never_the_end(world: World) -> None:
     run_id = await world.submit()
     async with Followers(world) as followers:
         updates = await followers.run(run_id, since=world.now() + 10)
@@ -320,9 +320,9 @@ async def test_since_holds_back_what_is_not_newer_but_never_the_end(world: World
         assert await status(early) == "COMPLETED"
 
 
-async def test_the_end_is_known_to_a_client_that_has_seen_it(world: World) -> None:
+async def test_a_client_that_has_the_end_gets_no_second_one(world: World) -> None:
     run_id = await finished(world)
-    version = (await world.told(run_id)).version
+    version = (await world.execution(run_id)).version
     async with Followers(world) as followers:
         topic = await followers.join(run_id)
         running = await followers.join(await world.submit())
@@ -339,13 +339,13 @@ async def test_an_unknown_version_counts_as_none(world: World) -> None:
         assert await status(await followers.run(run_id, after=10_000)) == "PENDING"
 
 
-async def test_a_client_that_saw_more_at_another_gateway_gets_nothing_twice(world: World) -> None:
+async def test_a_client_ahead_of_this_gateway_gets_nothing_twice(world: World) -> None:
     run_id = await world.submit()
-    async with Followers(world, deaf(world)) as followers:
+    async with Followers(world, losing_stores(world)) as followers:
         await followers.run(run_id)
         await label(world, run_id, "seen elsewhere")
 
-        updates = await followers.run(run_id, after=(await world.told(run_id)).version)
+        updates = await followers.run(run_id, after=(await world.execution(run_id)).version)
         followers.topics.close()
 
         assert await has_ended(updates)
@@ -402,8 +402,8 @@ async def test_heartbeats_come_at_their_interval() -> None:
 
 
 @pytest.mark.parametrize("found_by", ["heartbeat", "reconnect"])
-async def test_a_lost_notification_is_made_up_for(world: World, found_by: str) -> None:
-    run_id, live = await world.submit(), Deaf(world)
+async def test_a_lost_notification_is_compensated(world: World, found_by: str) -> None:
+    run_id, live = await world.submit(), LosingEventLog(world)
     async with Followers(world, replace(world.stores, events=live)) as followers:
         updates = await followers.run(run_id)
         await following(updates)
@@ -418,17 +418,17 @@ async def test_a_lost_notification_is_made_up_for(world: World, found_by: str) -
         assert (found.beat, found.view.plain["status"]) == (False, "RUNNING")
 
 
-async def test_while_the_broker_is_away_the_stream_stays_and_says_so(world: World) -> None:
+async def test_during_an_outage_the_stream_stays_open_and_reports_it(world: World) -> None:
     run_id = await world.submit()
     async with Followers(world) as followers:
         updates = await followers.run(run_id)
         await following(updates)
-        world.faults.away = True
+        world.faults.is_offline = True
 
         await followers.beat()
         assert (await following(updates)).away
 
-        world.faults.away = False
+        world.faults.is_offline = False
         await followers.beat()
         assert not (await following(updates)).away
 
@@ -485,7 +485,7 @@ ACTS = st.lists(st.sampled_from(["commit", "commit", "read", "cut", "beat"]), ma
 
 
 async def _cut_and_resumed(acts: list[str]) -> tuple[list[int], int]:
-    """The versions that a reader gets whose connection is cut now and then, and the last version."""
+    """The versions received by a reader with interrupted connections, and the last version."""
     world, seen = World(), [0]
     run_id = await world.submit(HELLO)
     await world.start(run_id)
@@ -503,10 +503,10 @@ async def _cut_and_resumed(acts: list[str]) -> tuple[list[int], int]:
                 await followers.beat()
             elif act == "cut":
                 updates = await followers.run(run_id, after=seen[-1])
-            elif seen[-1] < (await world.told(run_id)).version:
+            elif seen[-1] < (await world.execution(run_id)).version:
                 await read()
         await world.complete(run_id)
-        last = (await world.told(run_id)).version
+        last = (await world.execution(run_id)).version
         while seen[-1] < last:
             await read()
         assert (await followers.join(run_id)).is_end_known(seen[-1], None)
@@ -515,7 +515,7 @@ async def _cut_and_resumed(acts: list[str]) -> tuple[list[int], int]:
 
 @given(acts=ACTS)
 @settings(max_examples=50, deadline=None)
-def test_a_reader_that_is_cut_and_resumes_gets_nothing_twice_and_the_end(acts: list[str]) -> None:
+def test_an_interrupted_reader_gets_nothing_twice_and_the_end(acts: list[str]) -> None:
     versions, last = asyncio.run(_cut_and_resumed(acts))
 
     assert versions == sorted(set(versions))

@@ -1,4 +1,4 @@
-"""Graphs by name: versions, conditions, races, pages, and flows that workers announce."""
+"""Stored graphs: versions, conditions, races, pages, and announced flows."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_a_change_is_a_new_version_and_an_equal_graph_is_none() -> None:
     assert (third.graph.updated_by, third.graph.updated_at) == ("ann", world.now())
 
 
-async def test_an_expected_version_must_be_the_present_one() -> None:
+async def test_an_expected_version_must_be_the_current_one() -> None:
     world = World()
 
     await put(world, ONE, expected_version=0)
@@ -81,14 +81,14 @@ async def test_an_expected_version_must_be_the_present_one() -> None:
 
 
 @pytest.mark.parametrize("expected_version", [None, 0])
-async def test_a_resumed_put_that_was_done_gets_the_first_result(expected_version: int | None) -> None:
+async def test_a_resumed_put_that_was_applied_returns_the_first_result(expected_version: int | None) -> None:
     world = World()
     first = await put(world, ONE, expected_version=expected_version)
 
     assert await put(world, ONE, expected_version=expected_version, resumed=True) == first
 
 
-async def test_a_resumed_put_that_was_not_done_has_the_same_condition() -> None:
+async def test_a_resumed_put_that_was_not_applied_has_the_same_condition() -> None:
     world = World()
     await put(world, ONE)
 
@@ -101,7 +101,7 @@ async def test_a_resumed_put_that_was_not_done_has_the_same_condition() -> None:
     assert (done.graph.version, done.created) == (2, False)
 
 
-async def test_concurrent_puts_get_versions_of_their_own_and_equal_ones_share_a_version() -> None:
+async def test_concurrent_puts_get_different_versions_and_equal_ones_share_one() -> None:
     world, same = World(), World()
     overtaken(world, TWO)
     overtaken(same, ONE)
@@ -130,7 +130,7 @@ async def test_a_put_that_is_overtaken_too_often_is_refused() -> None:
         await put(world, ONE)
 
 
-async def test_a_put_whose_answer_was_lost_can_be_repeated() -> None:
+async def test_a_put_with_a_lost_response_can_be_repeated() -> None:
     world = World()
     world.faults.lose_answer("graphs.put")
 
@@ -155,25 +155,25 @@ async def test_an_announced_flow_is_a_graph_of_every_tenant_unless_one_is_stored
     world = World()
     await put(world, ONE, "etl", expected_version=0)
 
-    shown = await graphs(world, ETL).get("team-a", "etl")
+    graph = await graphs(world, ETL).get("team-a", "etl")
     listed = await graphs(world, ETL).page("team-a")
     others = await graphs(world, ETL).get("team-b", "etl")
 
-    assert isinstance(shown, StoredGraph)
-    assert shown.document == ONE
-    assert listed.items == [shown]
+    assert isinstance(graph, StoredGraph)
+    assert graph.document == ONE
+    assert listed.items == [graph]
     assert others == ETL
 
 
-def name_of(shown: ShownGraph) -> str:
-    return shown.graph_id if isinstance(shown, StoredGraph) else shown.name
+def name_of(graph: ShownGraph) -> str:
+    return graph.graph_id if isinstance(graph, StoredGraph) else graph.name
 
 
 async def pages(found: GraphService, **query: Any) -> list[list[str]]:
     ids, cursor = [], ""
     while True:
         page: GraphPage = await found.page("team-a", cursor=cursor, **query)
-        ids.append([name_of(shown) for shown in page.items])
+        ids.append([name_of(graph) for graph in page.items])
         if page.next_cursor is None:
             return ids
         cursor = page.next_cursor
@@ -190,7 +190,7 @@ async def test_graphs_and_flows_are_listed_by_id_page_by_page() -> None:
     assert await pages(graphs(world, ETL), prefix="x") == [[]]
 
 
-async def test_changes_between_two_pages_leave_out_no_other_graph() -> None:
+async def test_changes_between_two_pages_hide_no_other_graph() -> None:
     world = World()
     for name in ("b", "d", "f"):
         await put(world, ONE, name)
@@ -200,7 +200,7 @@ async def test_changes_between_two_pages_leave_out_no_other_graph() -> None:
 
     rest = await graphs(world).page("team-a", limit=9, cursor=first.next_cursor or "")
 
-    assert [name_of(shown) for shown in rest.items] == ["c", "d", "f"]
+    assert [name_of(graph) for graph in rest.items] == ["c", "d", "f"]
 
 
 @pytest.mark.parametrize("cursor", ["!", "AAAA", seal("a", about=("x",))])

@@ -1,4 +1,4 @@
-"""A request with a key is done once: however often it is sent, at once or later, and whoever dies over it."""
+"""A request with an idempotency key is applied once, for repeated, concurrent and crashed attempts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.idempotency import LEASE_SEC, Answered, IdempotentAttempt
 from support.attempts import once
 from support.clocks import ManualClock
-from support.keyed import RECORD_KEY, Submits, ask, asked, killed, record
+from support.keyed import RECORD_KEY, Submits, crash, keyed_request, record, send
 from support.world import HELLO, World
 
 OK = Answer(status=200, body=b"done")
@@ -27,25 +27,25 @@ async def done(turn: IdempotentAttempt) -> Answer:
 
 
 class Gate:
-    """Work that tells when it has begun, and ends when it is let go."""
+    """Work that signals its start and ends on request."""
 
     def __init__(self, answer: Answer = OK) -> None:
         self.begun = asyncio.Event()
-        self.go_on = asyncio.Event()
+        self.proceed = asyncio.Event()
         self.answer = answer
 
     async def __call__(self, turn: IdempotentAttempt) -> Answer:
         self.begun.set()
-        await self.go_on.wait()
+        await self.proceed.wait()
         return self.answer
 
 
 async def never(turn: IdempotentAttempt) -> Answer:
-    raise AssertionError("it was done before")
+    raise AssertionError("the work is repeated")
 
 
 async def assert_one_run(world: World, answered: Answered) -> RunId:
-    """One run, one job, and the answer is about it."""
+    """There are one run and one job, and the response names the run."""
     run_id = RunId(answered.answer.body.decode())
     (seen,) = [batch async for batch in world.feed.commits(after=0)]
     assert [one.run_id for one in seen] == [run_id]
@@ -54,18 +54,18 @@ async def assert_one_run(world: World, answered: Answered) -> RunId:
     return run_id
 
 
-async def test_what_was_answered_is_answered_again_and_not_done_again(world: World) -> None:
-    first = await ask(world)
+async def test_a_repeated_request_gets_the_stored_response(world: World) -> None:
+    first = await send(world)
 
-    second = await ask(world, never)
+    second = await send(world, never)
 
     assert (first.replayed, second.replayed) == (False, True)
     assert second.answer.body == first.answer.body
     await assert_one_run(world, second)
 
 
-async def test_the_record_says_what_the_request_was_and_which_events_came_of_it(world: World) -> None:
-    answered = await ask(world)
+async def test_the_record_contains_the_request_and_its_events(world: World) -> None:
+    answered = await send(world)
 
     kept = (await record(world)).record
     run_id = await assert_one_run(world, answered)
@@ -80,24 +80,24 @@ async def test_the_record_says_what_the_request_was_and_which_events_came_of_it(
 @pytest.mark.parametrize("is_finished", [True, False], ids=["finished", "in work"])
 async def test_the_same_key_with_another_body_is_a_conflict_at_once(world: World, is_finished: bool) -> None:
     gate = Gate()
-    first = asyncio.create_task(ask(world, gate))
+    first = asyncio.create_task(send(world, gate))
     await gate.begun.wait()
     if is_finished:
-        gate.go_on.set()
+        gate.proceed.set()
         await first
 
     with pytest.raises(IdempotencyConflict) as refused:
-        await ask(world, never, asked("sha256:2"))
+        await send(world, never, keyed_request("sha256:2"))
 
     assert (refused.value.err_id, refused.value.code) == ("ERR-PYOCO-0047", "IDEMPOTENCY_CONFLICT")
-    gate.go_on.set()
+    gate.proceed.set()
     assert (await first).answer == OK
 
 
-async def test_many_at_once_are_one_and_all_get_its_answer(world: World) -> None:
+async def test_concurrent_requests_are_applied_once_and_share_the_response(world: World) -> None:
     submits = Submits(world.stores)
 
-    answers = await asyncio.gather(*(ask(world, submits) for _ in range(8)))
+    answers = await asyncio.gather(*(send(world, submits) for _ in range(8)))
 
     assert len(submits.turns) == 1
     assert [answered.replayed for answered in answers].count(False) == 1
@@ -105,21 +105,21 @@ async def test_many_at_once_are_one_and_all_get_its_answer(world: World) -> None
     await assert_one_run(world, answers[0])
 
 
-async def test_a_second_one_waits_for_the_first(world: World) -> None:
+async def test_a_second_request_waits_for_the_first(world: World) -> None:
     gate = Gate()
-    first = asyncio.create_task(ask(world, gate))
+    first = asyncio.create_task(send(world, gate))
     await gate.begun.wait()
 
-    second = asyncio.create_task(ask(world, never))
+    second = asyncio.create_task(send(world, never))
     for _ in range(3):
         await world.faults.tried("idempotency.get")
-    gate.go_on.set()
+    gate.proceed.set()
 
     assert (await second).answer == (await first).answer
     assert (await second).replayed
 
 
-# --- killed on the way ------------------------------------------------------------------------------------------------
+# --- crashes ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -135,20 +135,20 @@ async def test_a_second_one_waits_for_the_first(world: World) -> None:
         ("after", "idempotency.replace"),
     ],
 )
-async def test_wherever_the_first_is_killed_the_next_one_carries_on_to_one_run_one_job_and_one_answer(
+async def test_after_a_crash_at_any_call_the_next_request_resumes_to_one_run_and_one_response(
     world: World, where: str, call: str
 ) -> None:
-    (world.faults.before if where == "before" else world.faults.after)(call, killed(world))
+    (world.faults.before if where == "before" else world.faults.after)(call, crash(world))
     submits = Submits(world.stores)
     try:
-        await ask(world, submits)
+        await send(world, submits)
     except BrokerUnavailable:
         assert call != "idempotency.replace"
     begun = (await record(world)).record
-    world.faults.away = False
+    world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
 
-    answers = [await ask(world, submits) for _ in range(3)]
+    answers = [await send(world, submits) for _ in range(3)]
 
     run_id = await assert_one_run(world, answers[0])
     assert run_id == begun.resource_id == submits.turns[0].resource_id
@@ -160,62 +160,62 @@ async def test_wherever_the_first_is_killed_the_next_one_carries_on_to_one_run_o
     assert [turn.context.resumed for turn in submits.turns] == [False, True][: len(submits.turns)]
 
 
-async def test_one_who_is_killed_before_the_record_has_left_nothing(world: World) -> None:
-    world.faults.before("idempotency.create", killed(world))
+async def test_a_crash_before_the_record_leaves_nothing(world: World) -> None:
+    world.faults.before("idempotency.create", crash(world))
     with pytest.raises(BrokerUnavailable):
-        await ask(world)
-    world.faults.away = False
+        await send(world)
+    world.faults.is_offline = False
 
-    await assert_one_run(world, await ask(world))
+    await assert_one_run(world, await send(world))
 
 
-async def test_a_run_that_a_worker_has_begun_meanwhile_is_answered_and_not_queued_again(world: World) -> None:
-    world.faults.before("idempotency.replace", killed(world))
-    first = await ask(world)
-    world.faults.away = False
+async def test_a_resumed_submit_does_not_queue_a_run_that_a_worker_has_started(world: World) -> None:
+    world.faults.before("idempotency.replace", crash(world))
+    first = await send(world)
+    world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
     run_id = RunId(first.answer.body.decode())
     await world.start(run_id)
     world.faults.calls.clear()
 
-    second = await ask(world)
+    second = await send(world)
 
     assert second.answer.body == first.answer.body
     assert "queue.publish" not in world.faults.calls
     assert await world.status(run_id) == "RUNNING"
 
 
-async def test_with_a_key_a_submit_that_got_half_way_is_not_undone(world: World) -> None:
+async def test_with_a_key_an_incomplete_submit_is_not_undone(world: World) -> None:
     world.faults.fail("queue.publish")
     with pytest.raises(BrokerUnavailable):
-        await ask(world)
+        await send(world)
 
-    second = await ask(world)
+    second = await send(world)
 
     run_id = await assert_one_run(world, second)
     assert [stored.commit.command for stored in await world.truth.events.read(run_id)] == ["CreateExecution"]
 
 
-async def test_with_a_key_a_first_event_without_an_answer_is_no_orphan(world: World) -> None:
+async def test_with_a_key_a_first_event_with_a_lost_response_is_no_orphan(world: World) -> None:
     world.faults.lose_answer("events.append")
     with pytest.raises(Unanswered):
-        await ask(world)
+        await send(world)
 
-    await assert_one_run(world, await ask(world))
+    await assert_one_run(world, await send(world))
 
 
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_lease_that_nobody_renews_ends_by_the_clock_of_whoever_waits(world: World) -> None:
-    """The holder's clock is a million seconds ahead, and the holder is dead."""
-    world.faults.before("events.append", killed(world))
+async def test_an_abandoned_lease_expires_by_the_clock_of_the_waiting_request(world: World) -> None:
+    """The clock of the crashed holder is a million seconds ahead."""
+    world.faults.before("events.append", crash(world))
     ahead = replace(world.stores, clock=ManualClock(now=2_000_000.0))
     with pytest.raises(BrokerUnavailable):
-        await once(ahead, asked(), world.stores.ids.run_id, Submits(world.stores))
-    world.faults.away = False
+        await once(ahead, keyed_request(), world.stores.ids.run_id, Submits(world.stores))
+    world.faults.is_offline = False
 
-    waiting = asyncio.create_task(ask(world))
+    waiting = asyncio.create_task(send(world))
     for _ in range(2):
         await world.faults.tried("idempotency.get")
         assert not waiting.done()
@@ -224,11 +224,11 @@ async def test_a_lease_that_nobody_renews_ends_by_the_clock_of_whoever_waits(wor
     await assert_one_run(world, await waiting)
 
 
-async def test_a_lease_that_is_renewed_is_waited_for_anew(world: World) -> None:
+async def test_a_renewed_lease_restarts_the_wait(world: World) -> None:
     holder = Gate()
-    first = asyncio.create_task(ask(world, holder))
+    first = asyncio.create_task(send(world, holder))
     await holder.begun.wait()
-    waiting = asyncio.create_task(ask(world, never))
+    waiting = asyncio.create_task(send(world, never))
     await world.faults.tried("idempotency.get")
 
     for _ in range(3):
@@ -238,16 +238,14 @@ async def test_a_lease_that_is_renewed_is_waited_for_anew(world: World) -> None:
         assert await world.truth.idempotency.replace(RECORD_KEY, renewed, revision=stored.revision)
         for _ in range(2):
             await world.faults.tried("idempotency.get")
-    holder.go_on.set()
+    holder.proceed.set()
 
     assert (await waiting).answer == (await first).answer == OK
 
 
-async def test_the_lease_is_renewed_while_the_work_goes_on_and_not_a_moment_longer(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_lease_is_renewed_only_while_the_work_runs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idempotency, "RENEW_EVERY_SEC", 0.0)
-    world.faults.fail("idempotency.replace")  # one that fails is made up for by the next
+    world.faults.fail("idempotency.replace")  # the next renewal compensates a failed one
 
     async def long_work(turn: IdempotentAttempt) -> Answer:
         world.clock.pass_time(60.0)
@@ -255,14 +253,14 @@ async def test_the_lease_is_renewed_while_the_work_goes_on_and_not_a_moment_long
         assert (await record(world)).record.lease_until == world.now() + LEASE_SEC
         return OK
 
-    assert (await ask(world, long_work)).answer == OK
+    assert (await send(world, long_work)).answer == OK
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert (await record(world)).record.answer == OK
 
 
 async def test_work_that_is_cancelled_leaves_no_task_and_no_lease(world: World) -> None:
     gate = Gate()
-    asking = asyncio.create_task(ask(world, gate))
+    asking = asyncio.create_task(send(world, gate))
     await gate.begun.wait()
 
     asking.cancel()
@@ -273,93 +271,93 @@ async def test_work_that_is_cancelled_leaves_no_task_and_no_lease(world: World) 
     assert (await record(world)).record.lease_until == ENDED
 
 
-async def test_of_two_who_work_at_once_both_give_the_answer_that_was_kept_first(world: World) -> None:
+async def test_two_concurrent_attempts_return_the_first_stored_response(world: World) -> None:
     slow = Gate(Answer(status=200, body=b"the slow one's"))
-    first = asyncio.create_task(ask(world, slow))
+    first = asyncio.create_task(send(world, slow))
     await slow.begun.wait()
     world.clock.pass_time(LEASE_SEC)
 
-    second = await ask(world, done)
-    slow.go_on.set()
+    second = await send(world, done)
+    slow.proceed.set()
 
     assert (await first).answer == second.answer
     assert (await first).replayed
 
 
-async def test_of_two_who_work_at_once_the_overtaken_may_be_the_first_to_answer(world: World) -> None:
+async def test_the_overtaken_attempt_may_be_the_first_to_store_its_response(world: World) -> None:
     first, second = Gate(Answer(status=200, body=b"first")), Gate(Answer(status=200, body=b"second"))
-    one = asyncio.create_task(ask(world, first))
+    one = asyncio.create_task(send(world, first))
     await first.begun.wait()
     world.clock.pass_time(LEASE_SEC)
-    other = asyncio.create_task(ask(world, second))
+    other = asyncio.create_task(send(world, second))
     await second.begun.wait()
 
-    first.go_on.set()
+    first.proceed.set()
     await one
-    second.go_on.set()
+    second.proceed.set()
 
     assert (await one).answer.body == (await other).answer.body == b"first"
 
 
-async def test_two_who_submit_at_once_submit_one_run(world: World) -> None:
-    """The first sleeps between its record and the log, and is overtaken there."""
+async def test_two_concurrent_submits_create_one_run(world: World) -> None:
+    """The first attempt pauses between its record and the log and is overtaken."""
 
-    async def the_other() -> None:
+    async def overtake() -> None:
         world.clock.pass_time(LEASE_SEC)
-        await ask(world)
+        await send(world)
 
-    world.faults.before("events.append", the_other)
+    world.faults.before("events.append", overtake)
 
-    await assert_one_run(world, await ask(world))
+    await assert_one_run(world, await send(world))
 
 
-async def test_an_overtaken_one_that_fails_does_not_end_the_lease_of_the_other(world: World) -> None:
+async def test_a_failed_overtaken_attempt_does_not_end_the_lease_of_the_other(world: World) -> None:
     begun, holder = Gate(), Gate()
 
     async def failing(turn: IdempotentAttempt) -> Answer:
         await begun(turn)
         raise RequestTooLarge
 
-    first = asyncio.create_task(ask(world, failing))
+    first = asyncio.create_task(send(world, failing))
     await begun.begun.wait()
     world.clock.pass_time(LEASE_SEC)
-    second = asyncio.create_task(ask(world, holder))
+    second = asyncio.create_task(send(world, holder))
     await holder.begun.wait()
     lease_until = (await record(world)).record.lease_until
-    begun.go_on.set()
+    begun.proceed.set()
     with pytest.raises(RequestTooLarge):
         await first
 
     assert (await record(world)).record.lease_until == lease_until
-    holder.go_on.set()
+    holder.proceed.set()
     assert (await second).answer == OK
 
 
-# --- what is kept -----------------------------------------------------------------------------------------------------
+# --- stored responses -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 404, 409])
-async def test_a_success_and_a_refusal_are_kept(world: World, status: int) -> None:
+async def test_a_success_and_a_rejection_are_stored(world: World, status: int) -> None:
     answer = Answer(status=status, body=b"{}", media_type="application/json", headers=(("location", "/runs/1"),))
 
     async def work(turn: IdempotentAttempt) -> Answer:
         return answer
 
-    await ask(world, work)
+    await send(world, work)
 
-    assert await ask(world, never) == Answered(answer=answer, replayed=True)
+    assert await send(world, never) == Answered(answer=answer, replayed=True)
 
 
 @pytest.mark.parametrize("status", [413, 422, 500, 503])
-async def test_whatever_else_is_answered_is_not_kept_and_the_next_carries_on_at_once(world: World, status: int) -> None:
+async def test_other_responses_are_not_stored_and_the_next_request_resumes_at_once(world: World, status: int) -> None:
     turns: list[IdempotentAttempt] = []
 
     async def failing(turn: IdempotentAttempt) -> Answer:
         turns.append(turn)
         return Answer(status=status, body=b"")
 
-    first = await ask(world, failing)
-    second = await ask(world, failing)
+    first = await send(world, failing)
+    second = await send(world, failing)
 
     assert (first.answer.status, second.answer.status) == (status, status)
     assert not second.replayed
@@ -369,65 +367,65 @@ async def test_whatever_else_is_answered_is_not_kept_and_the_next_carries_on_at_
 
 
 @pytest.mark.parametrize("error", [RequestTooLarge(), BrokerUnavailable(), ZeroDivisionError()], ids=repr)
-async def test_what_is_raised_is_not_kept_and_the_next_carries_on_at_once(world: World, error: Exception) -> None:
+async def test_an_exception_is_not_stored_and_the_next_request_resumes_at_once(world: World, error: Exception) -> None:
     async def failing(turn: IdempotentAttempt) -> Answer:
         raise error
 
     with pytest.raises(type(error)):
-        await ask(world, failing)
+        await send(world, failing)
     begun = (await record(world)).record
 
     assert begun.lease_until == ENDED
-    assert (await ask(world, done)).answer.body == begun.resource_id.encode()
+    assert (await send(world, done)).answer.body == begun.resource_id.encode()
 
 
-async def test_an_answer_that_cannot_be_kept_is_given_all_the_same(world: World) -> None:
+async def test_a_success_that_cannot_be_stored_is_returned(world: World) -> None:
     world.faults.fail("idempotency.replace")
 
-    first = await ask(world)
+    first = await send(world)
     world.clock.pass_time(LEASE_SEC)
-    second = await ask(world)
+    second = await send(world)
 
     assert second.answer.body == first.answer.body
     await assert_one_run(world, second)
 
 
-async def test_a_refusal_that_cannot_be_kept_is_not_given(world: World) -> None:
+async def test_a_rejection_that_cannot_be_stored_is_not_returned(world: World) -> None:
     async def refused(turn: IdempotentAttempt) -> Answer:
         return Answer(status=409, body=b"{}")
 
     world.faults.fail("idempotency.replace")
 
     with pytest.raises(BrokerUnavailable):
-        await ask(world, refused)
+        await send(world, refused)
 
 
-async def test_a_record_that_has_had_its_time_while_somebody_waits_is_begun_anew(world: World) -> None:
-    await ask(world)
+async def test_a_record_that_expires_during_a_wait_is_recreated(world: World) -> None:
+    await send(world)
 
     async def expire() -> None:
         await world.truth.idempotency._bucket.purge(RECORD_KEY)
 
     world.faults.before("idempotency.get", expire)
 
-    assert not (await ask(world, done)).replayed
-    assert (await ask(world, never)).replayed
+    assert not (await send(world, done)).replayed
+    assert (await send(world, never)).replayed
 
 
-async def test_a_record_that_has_had_its_time_while_it_is_worked_on_is_kept_with_its_answer(world: World) -> None:
+async def test_a_record_that_expires_during_the_work_is_stored_with_its_response(world: World) -> None:
     async def long_work(turn: IdempotentAttempt) -> Answer:
         await world.truth.idempotency._bucket.purge(RECORD_KEY)
         return OK
 
-    await ask(world, long_work)
+    await send(world, long_work)
 
-    assert await ask(world, never) == Answered(answer=OK, replayed=True)
-
-
-# --- a resource that is found later -----------------------------------------------------------------------------------
+    assert await send(world, never) == Answered(answer=OK, replayed=True)
 
 
-async def test_what_the_work_has_chosen_is_what_the_next_one_carries_on_with(world: World) -> None:
+# --- resources chosen during the work ---------------------------------------------------------------------------------
+
+
+async def test_a_chosen_resource_is_used_by_the_next_attempt(world: World) -> None:
     async def choosing(turn: IdempotentAttempt) -> Answer:
         assert await turn.choose("node-7") == "node-7"
         assert turn.resource_id == "node-7"
@@ -435,12 +433,12 @@ async def test_what_the_work_has_chosen_is_what_the_next_one_carries_on_with(wor
         raise BrokerUnavailable
 
     with pytest.raises(BrokerUnavailable):
-        await ask(world, choosing)
+        await send(world, choosing)
 
-    assert (await ask(world, done)).answer.body == b"node-7"
+    assert (await send(world, done)).answer.body == b"node-7"
 
 
-async def test_of_two_who_choose_the_first_choice_counts_for_both(world: World) -> None:
+async def test_the_first_of_two_concurrent_choices_wins(world: World) -> None:
     chosen: list[str] = []
 
     async def theirs(turn: IdempotentAttempt) -> Answer:
@@ -450,34 +448,34 @@ async def test_of_two_who_choose_the_first_choice_counts_for_both(world: World) 
     async def ours(turn: IdempotentAttempt) -> Answer:
         world.clock.pass_time(LEASE_SEC)
         with pytest.raises(BrokerUnavailable):
-            await ask(world, theirs)
+            await send(world, theirs)
         chosen.append(await turn.choose("ours"))
         return OK
 
-    await ask(world, ours)
+    await send(world, ours)
 
     assert chosen == ["theirs", "theirs"]
 
 
-async def test_a_choice_is_stored_although_somebody_else_carries_on_and_has_not_chosen(world: World) -> None:
+async def test_a_choice_is_stored_after_a_take_over_without_a_choice(world: World) -> None:
     async def fails(turn: IdempotentAttempt) -> Answer:
         raise BrokerUnavailable
 
     async def ours(turn: IdempotentAttempt) -> Answer:
         world.clock.pass_time(LEASE_SEC)
         with pytest.raises(BrokerUnavailable):
-            await ask(world, fails)
+            await send(world, fails)
         assert await turn.choose("ours") == "ours"
         raise BrokerUnavailable
 
     with pytest.raises(BrokerUnavailable):
-        await ask(world, ours)
+        await send(world, ours)
 
-    assert (await ask(world, done)).answer.body == b"ours"
+    assert (await send(world, done)).answer.body == b"ours"
 
 
-async def test_without_a_key_a_choice_is_only_for_the_turn(world: World) -> None:
-    turn = IdempotentAttempt(asked().context, "first")
+async def test_without_a_key_a_choice_is_not_stored(world: World) -> None:
+    turn = IdempotentAttempt(keyed_request().context, "first")
 
     assert await turn.choose("second") == turn.resource_id == "second"
     assert world.faults.calls == []
@@ -486,6 +484,8 @@ async def test_without_a_key_a_choice_is_only_for_the_turn(world: World) -> None
 async def test_without_a_key_a_run_gets_the_id_that_was_chosen_for_it(world: World) -> None:
     run_id = world.stores.ids.run_id()
 
-    execution = await SubmitService(stores=world.stores).submit(HELLO, ("default",), asked().context, run_id=run_id)
+    execution = await SubmitService(stores=world.stores).submit(
+        HELLO, ("default",), keyed_request().context, run_id=run_id
+    )
 
     assert execution.execution_id == run_id

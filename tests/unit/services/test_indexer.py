@@ -27,19 +27,19 @@ SOON_SEC = 10.0
 
 
 class BucketFeed(Feed):
-    """A bucket with history 1 in memory, as the feed shows it."""
+    """A bucket with history 1 in memory, as a feed."""
 
     def __init__(self) -> None:
         self.created = "first"
         self.last = 0
-        self.away = False
+        self.is_offline = False
         self.asked_after: list[int] = []
         self._kept: dict[RunId, SnapshotSeen] = {}
         self._changed = asyncio.Event()
         self._asked = asyncio.Event()
 
-    async def asked(self, times: int) -> None:
-        """Wait until the follower has asked for snapshots so often."""
+    async def requested(self, times: int) -> None:
+        """Waits until the follower has requested snapshots this many times."""
         while len(self.asked_after) < times:
             await self._asked.wait()
 
@@ -57,7 +57,7 @@ class BucketFeed(Feed):
         return self.last
 
     def expire(self, run_id: RunId) -> None:
-        """A removal's marker reaches the end of its time: its sequence is never seen again."""
+        """The marker of a removal expires; its sequence disappears."""
         del self._kept[run_id]
 
     def recreate(self, created: str = "second") -> None:
@@ -66,8 +66,8 @@ class BucketFeed(Feed):
         self._wake()
 
     async def snapshot_stream(self) -> tuple[str, int]:
-        if self.away:
-            raise BrokerUnavailable("the broker is away")
+        if self.is_offline:
+            raise BrokerUnavailable("the broker is offline")
         return self.created, self.last
 
     async def snapshot_key_at(self, sequence: int) -> str | None:
@@ -78,8 +78,8 @@ class BucketFeed(Feed):
         self._asked.set()
         self._asked = asyncio.Event()
         while True:
-            if self.away:
-                raise BrokerUnavailable("the broker is away")
+            if self.is_offline:
+                raise BrokerUnavailable("the broker is offline")
             changed = self._changed
             batch = sorted((s for s in self._kept.values() if s.sequence > after), key=lambda seen: seen.sequence)
             after = batch[-1].sequence if batch else after
@@ -100,7 +100,7 @@ class BucketFeed(Feed):
 
 
 class StoppedClock:
-    """Stands still and sets an event when it is read: the indexer reads it when a failure begins."""
+    """A stopped clock that signals its reads: the indexer reads it when a failure begins."""
 
     def __init__(self) -> None:
         self.looked_at = asyncio.Event()
@@ -129,7 +129,7 @@ def listed(index: RunIndex) -> list[RunId]:
     return sorted(run_ids(index, RunQuery(limit=200)))
 
 
-async def test_what_is_stored_and_what_comes_later_is_in_the_index() -> None:
+async def test_stored_and_later_snapshots_are_in_the_index() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     async with running(indexer_of(feed, index)) as follower:
@@ -154,7 +154,7 @@ async def test_a_wait_ends_with_its_timeout() -> None:
         assert await follower.reached(feed.put(A), SOON_SEC)
         assert await follower.wait_for_change(0, 0.0)
 
-    feed.away = True
+    feed.is_offline = True
     async with running(indexer_of(feed, MemoryRunIndex())) as follower:
         assert not await follower.wait_caught_up(0.01)
 
@@ -173,7 +173,7 @@ async def test_a_waiter_is_woken_by_any_next_change() -> None:
         assert not await follower.wait_for_change(follower.sequence, 0.01)
 
 
-async def test_nothing_gathers_while_a_request_waits_for_a_change(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_are_not_batched_while_a_request_waits_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.indexer.GATHER_SEC", 3600.0)
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
@@ -187,7 +187,7 @@ async def test_nothing_gathers_while_a_request_waits_for_a_change(monkeypatch: p
         assert listed(index) == [A, B]
 
 
-async def test_changes_gather_while_a_waiter_waits_for_any_change(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_are_batched_while_a_waiter_waits_for_any_change(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.indexer.GATHER_SEC", 3600.0)
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
@@ -213,7 +213,7 @@ async def test_a_reset_index_wakes_waiters_for_a_change() -> None:
         assert follower.sequence == 0
 
 
-async def test_the_follower_resumes_behind_its_position() -> None:
+async def test_the_follower_resumes_after_its_position() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A)
     feed.put(B)
@@ -228,7 +228,7 @@ async def test_the_follower_resumes_behind_its_position() -> None:
     assert listed(index) == [A, B, C]
 
 
-async def test_what_was_there_before_the_index_is_listed_and_what_it_missed_later_is_tallied() -> None:
+async def test_older_runs_are_listed_and_changes_missed_later_are_counted() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     feed.put(A, "COMPLETED")
     feed.put(B)
@@ -247,7 +247,7 @@ async def test_what_was_there_before_the_index_is_listed_and_what_it_missed_late
 @pytest.mark.parametrize(
     ("created", "position"), [("another", 1), ("first", 9), ("first", 1)], ids=["recreated", "shorter", "other key"]
 )
-async def test_a_bucket_that_does_not_fit_the_position_is_read_from_its_beginning(created: str, position: int) -> None:
+async def test_a_bucket_that_does_not_match_the_position_is_read_from_its_start(created: str, position: int) -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     index.apply([row(position, A)], IndexPosition(stream_created=created, sequence=position, last_key=A))
     feed.put(B)
@@ -259,7 +259,7 @@ async def test_a_bucket_that_does_not_fit_the_position_is_read_from_its_beginnin
     assert listed(index) == [B, C]
 
 
-async def test_the_index_is_behind_by_what_is_stored_and_not_expired() -> None:
+async def test_the_lag_of_the_index_excludes_expired_snapshots() -> None:
     feed, index = BucketFeed(), MemoryRunIndex()
     follower = indexer_of(feed, index)
     feed.put(A)
@@ -284,24 +284,24 @@ async def test_a_bucket_recreated_under_a_running_follower_is_noticed() -> None:
         feed.recreate()
         feed.put(C)
 
-        await feed.asked(times=2)
+        await feed.requested(times=2)
         await follower.wait_caught_up()
         assert listed(index) == [C]
         assert follower.failures == 0
 
 
-async def test_trouble_shows_and_passes(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_is_reported_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     feed, index, clock = BucketFeed(), MemoryRunIndex(), StoppedClock()
     feed.put(A)
     async with running(indexer_of(feed, index, clock)) as follower:
         await follower.wait_caught_up()
 
-        feed.away = True
+        feed.is_offline = True
         await clock.looked_at.wait()
         assert follower.failing_since == 1000.0
         assert not follower.is_caught_up
 
-        feed.away = False
+        feed.is_offline = False
         feed.put(B)
         await follower.wait_caught_up()
         assert listed(index) == [A, B]
@@ -324,20 +324,20 @@ class FailingOnceIndex(MemoryRunIndex):
         super().apply(changes, position)
 
 
-async def test_a_pause_that_has_grown_ends_when_the_broker_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_backoff_ends_when_the_broker_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.indexer.LONGEST_PAUSE_SEC", 3600.0)
     feed, clock = BucketFeed(), StoppedClock()
-    feed.away = True
+    feed.is_offline = True
     async with running(Indexer(feed, MemoryRunIndex(), clock, first_pause_sec=1800.0)) as follower:
         await clock.looked_at.wait()
-        feed.away = False
+        feed.is_offline = False
 
         follower.hurry()
 
         assert await follower.wait_caught_up(SOON_SEC)
 
 
-async def test_an_unforeseen_error_is_logged_with_its_traceback_and_survived(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_unexpected_error_is_logged_with_its_traceback_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     feed, index = BucketFeed(), FailingOnceIndex()
     feed.put(A)
 
@@ -366,7 +366,7 @@ async def test_a_snapshot_that_cannot_be_read_is_not_listed(
     assert "snapshot cannot be read" in caplog.text
 
 
-async def test_a_deleted_file_is_filled_again(tmp_path: Path) -> None:
+async def test_a_deleted_index_file_is_rebuilt(tmp_path: Path) -> None:
     feed, path = BucketFeed(), tmp_path / "runs.db"
     feed.put(A)
     feed.put(B)
@@ -379,7 +379,7 @@ async def test_a_deleted_file_is_filled_again(tmp_path: Path) -> None:
     assert feed.asked_after == [0, 0]
 
 
-async def test_a_kept_file_is_not_filled_again(tmp_path: Path) -> None:
+async def test_a_kept_index_file_is_not_rebuilt(tmp_path: Path) -> None:
     feed, path = BucketFeed(), tmp_path / "runs.db"
     feed.put(A)
     first = await filled(feed, path)
@@ -388,18 +388,18 @@ async def test_a_kept_file_is_not_filled_again(tmp_path: Path) -> None:
     assert feed.asked_after == [0, 1]
 
 
-async def test_an_index_that_breaks_under_a_running_follower_is_filled_again(tmp_path: Path) -> None:
+async def test_an_index_that_breaks_under_a_running_follower_is_rebuilt(tmp_path: Path) -> None:
     feed, index = BucketFeed(), SqliteRunIndex.open(tmp_path / "runs.db")
     feed.put(A)
     async with running(indexer_of(feed, index)) as follower:
         await follower.wait_caught_up()
 
-        index._writer.executescript("DROP TABLE runs")  # stands for any damage: the next question meets it
+        index._writer.executescript("DROP TABLE runs")  # any damage: the next query fails
         with pytest.raises(IndexUnavailable, match="run index") as damaged:
             run_ids(index)
         assert "NATS" not in damaged.value.hint
 
-        await feed.asked(times=2)
+        await feed.requested(times=2)
         await follower.wait_caught_up()
         assert listed(index) == [A]
     index.close()

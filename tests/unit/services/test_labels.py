@@ -1,4 +1,4 @@
-"""Labels at any time of an execution's life, and beside a cache that has it at hand."""
+"""Labels at any time of an execution, also beside a cache."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from support.executions_in_memory import A, begun, executions_of
 from support.world import USER, World
 
 
-async def test_a_label_is_seen_in_log_and_snapshot_when_it_is_answered(world: World) -> None:
+async def test_a_label_is_in_log_and_snapshot_before_the_response(world: World) -> None:
     run_id = await world.submit()
 
     handled = await executions_of(world).add_label(run_id, "urgent", USER)
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    told = await world.told(run_id)
-    assert handled.accepted().labels == told.labels == shown.execution.labels == ("default", "urgent")
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    execution = await world.execution(run_id)
+    assert handled.accepted().labels == execution.labels == snapshot.execution.labels == ("default", "urgent")
 
 
-async def test_adding_and_removing_twice_is_doing_it_once(world: World) -> None:
+async def test_adding_and_removing_are_idempotent(world: World) -> None:
     run_id = await world.submit()
     for _ in range(2):
         await executions_of(world).add_label(run_id, "urgent", USER)
-    added = (await world.told(run_id)).version
+    added = (await world.execution(run_id)).version
     for _ in range(2):
         await executions_of(world).remove_label(run_id, "urgent", USER)
 
     log = [event for stored in await world.truth.events.read(run_id) for event in stored.commit.events]
-    assert (await world.told(run_id)).labels == ("default",)
+    assert (await world.execution(run_id)).labels == ("default",)
     assert len(log) == 3
-    assert added < (await world.told(run_id)).version
+    assert added < (await world.execution(run_id)).version
 
 
-async def test_neither_a_label_nor_what_a_cache_writes_meanwhile_is_lost(world: World) -> None:
+async def test_labels_and_concurrent_writes_of_a_cache_are_kept(world: World) -> None:
     run_id, cache = await begun(world), ExecutionCache(world.stores)
     take = StartNode(at=world.now(), node_id=A, worker_id=WorkerId("ann"), from_outside=True)
     await cache.handle(run_id, take, USER)
@@ -51,15 +51,15 @@ async def test_neither_a_label_nor_what_a_cache_writes_meanwhile_is_lost(world: 
     )
     await cache.flush(progress=True)
 
-    shown = await world.shown(run_id)
-    told = await world.told(run_id)
-    assert shown is not None
-    assert sorted(told.labels) == labels
-    assert told.nodes[A].progress == 8
-    assert shown.execution == told
+    snapshot = await world.snapshot(run_id)
+    execution = await world.execution(run_id)
+    assert snapshot is not None
+    assert sorted(execution.labels) == labels
+    assert execution.nodes[A].progress == 8
+    assert snapshot.execution == execution
 
 
-async def test_a_cache_goes_on_from_a_label_that_others_have_put(world: World) -> None:
+async def test_a_cache_continues_after_a_label_of_another_writer(world: World) -> None:
     run_id, cache = await begun(world), ExecutionCache(world.stores)
     await cache.handle(run_id, StartNode(at=world.now(), node_id=A, from_outside=True), USER)
 

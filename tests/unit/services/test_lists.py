@@ -1,4 +1,4 @@
-"""Lists wait for this gateway's own writes, and are refused while they may be incomplete."""
+"""Lists wait for this gateway's own writes and are refused while they may be incomplete."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ async def test_a_list_is_refused_while_the_index_is_being_built(world: World, mo
         await services.lists.summaries(EVERYTHING)
 
 
-async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_list_that_cannot_be_built_is_reported_as_failed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.lists.FIRST_FILL_WAIT_SEC", 0.01)
     services = services_of(world)
     services.lists.indexer.failing_since = 1.0
@@ -42,9 +40,9 @@ async def test_a_list_that_cannot_be_built_is_not_said_to_be_on_its_way(
         await services.lists.summaries(EVERYTHING)
 
 
-async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index(world: World) -> None:
+async def test_a_list_is_refused_during_an_outage(world: World) -> None:
     async with following(world) as services:
-        world.faults.away = True
+        world.faults.is_offline = True
 
         with pytest.raises(BrokerUnavailable):
             await services.lists.summaries(EVERYTHING)
@@ -56,15 +54,15 @@ async def test_a_list_is_refused_while_the_broker_is_away_however_full_the_index
             await services.lists.labels(LabelQuery())
 
 
-async def test_a_list_waits_for_what_this_gateway_has_written(world: World) -> None:
+async def test_a_list_waits_for_writes_of_this_gateway(world: World) -> None:
     async with following(world) as services:
         for _ in range(5):
             run_id = (await services.executions.submit(HELLO, ("default",), USER)).execution_id
-            shown = [orjson.loads(item)["run_id"] for item in await services.lists.summaries(EVERYTHING)]
-            assert run_id in shown
+            listed = [orjson.loads(item)["run_id"] for item in await services.lists.summaries(EVERYTHING)]
+            assert run_id in listed
 
 
-async def test_jobs_and_labels_wait_for_what_this_gateway_has_written(world: World) -> None:
+async def test_lists_of_jobs_and_labels_wait_for_writes_of_this_gateway(world: World) -> None:
     async with following(world) as services:
         for already in range(5):
             run_id = (await services.executions.submit(HELLO, ("default", "x"), USER)).execution_id
@@ -74,21 +72,21 @@ async def test_jobs_and_labels_wait_for_what_this_gateway_has_written(world: Wor
             assert await services.lists.labels(LabelQuery(prefix="x")) == [LabelCount("x", already + 1)]
 
 
-async def test_a_run_that_was_removed_between_index_and_store_is_left_out_of_a_whole_list(world: World) -> None:
+async def test_a_run_removed_between_index_and_store_is_omitted_from_a_list_of_whole_runs(world: World) -> None:
     async with following(world) as services:
-        kept, gone = await world.submit(), await world.submit()
+        kept, removed = await world.submit(), await world.submit()
         await services.lists.summaries(EVERYTHING)
 
         async def remove() -> None:
-            await world.truth.snapshots.remove(gone)
+            await world.truth.snapshots.remove(removed)
 
         world.faults.before("snapshots.load", remove)
-        shown = await services.lists.snapshots(EVERYTHING)
+        whole = await services.lists.snapshots(EVERYTHING)
 
-    assert [snapshot["run_id"] for snapshot in shown if not isinstance(snapshot, bytes)] == [kept]
+    assert [snapshot["run_id"] for snapshot in whole if not isinstance(snapshot, bytes)] == [kept]
 
 
-async def test_a_cursor_made_up_for_what_is_not_stored_yet_is_refused(world: World) -> None:
+async def test_a_forged_cursor_beyond_the_stored_position_is_refused(world: World) -> None:
     async with following(world) as services:
         cursor = encode(Walk(mark=2**60, before=(1.0, "")), EVERYTHING, services.lists.indexer.stream)
 
@@ -96,9 +94,7 @@ async def test_a_cursor_made_up_for_what_is_not_stored_yet_is_refused(world: Wor
             await services.lists.page(EVERYTHING, cursor)
 
 
-async def test_a_gateway_that_has_not_read_as_far_as_a_cursor_says_so(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_gateway_behind_a_cursor_reports_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.lists.CURSOR_WAIT_SEC", 0.01)
     async with following(world) as services:
         cursor = encode(Walk(mark=1, before=(1.0, "")), EVERYTHING, services.lists.indexer.stream)
@@ -128,7 +124,7 @@ def shown_in(page: ItemPage) -> list[tuple[str, str]]:
     return [(item["run_id"], item["status"]) for item in items]
 
 
-async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) -> None:
+async def test_a_run_missing_in_the_index_belongs_to_no_tenant(world: World) -> None:
     ours = await world.submit(replace(HELLO, tenant_id="ours"))
     theirs = await world.submit()
     unknown = await world.submit(replace(HELLO, tenant_id="ours"))
@@ -138,7 +134,7 @@ async def test_a_run_that_the_index_does_not_know_is_no_tenants(world: World) ->
     assert services_of(world).lists.runs_of("ours", among=[ours, theirs, unknown]) == {ours}
 
 
-async def test_few_lists_load_whole_snapshots_at_a_time(world: World) -> None:
+async def test_the_number_of_concurrent_lists_of_whole_runs_is_bounded(world: World) -> None:
     load, now, most = world.stores.snapshots.load, 0, 0
 
     async def counted(run_id: RunId) -> LoadedSnapshot | None:
@@ -162,7 +158,9 @@ async def test_few_lists_load_whole_snapshots_at_a_time(world: World) -> None:
     assert most == HEAVY_LISTS * LOADED_AT_A_TIME
 
 
-async def test_a_list_without_this_gateways_last_write_says_so(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_without_the_last_write_of_this_gateway_reports_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("pyoco_server.services.projections.lists.OWN_WRITE_WAIT_SEC", 0.01)
     async with following(world) as services:
         monkeypatch.setattr(services.lists.indexer, "_move_to", lambda sequence: None)
@@ -178,7 +176,7 @@ async def test_a_list_without_this_gateways_last_write_says_so(world: World, mon
 async def test_an_unreadable_snapshot_is_neither_listed_nor_found_by_id(world: World, value: bytes) -> None:
     async with following(world) as services:
         run_id = await world.submit()
-        known = await world.shown(run_id)
+        known = await world.snapshot(run_id)
         assert known is not None
         stored = await world.truth.snapshots._bucket.put(run_id, value, revision=known.revision)
         assert isinstance(stored, Stored)

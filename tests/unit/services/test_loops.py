@@ -12,7 +12,7 @@ from pyoco_server.services.loops import log_and_continue
 
 
 @pytest.mark.parametrize(
-    ("trouble", "level"), [(BrokerUnavailable("away"), logging.INFO), (ZeroDivisionError(), logging.ERROR)]
+    ("trouble", "level"), [(BrokerUnavailable("offline"), logging.INFO), (ZeroDivisionError(), logging.ERROR)]
 )
 def test_a_failure_is_logged_and_not_raised(trouble: Exception, level: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO), log_and_continue("sweep"):

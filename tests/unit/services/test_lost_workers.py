@@ -1,4 +1,4 @@
-"""The rescue of runs of lost workers: the holder is asked, and one gateway returns the job."""
+"""Rescue of runs of lost workers: the holder is queried, and one gateway returns the job."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Scene:
             return_to=delivery.return_to,
         )
         (await self.world.handle(run_id, command)).accepted()
-        await self.look()
+        await self.check_holders()
         return run_id
 
     async def delivered(self) -> Delivery:
@@ -40,14 +40,14 @@ class Scene:
         (delivery,) = await self.queue.receive(1)
         return delivery
 
-    async def look(self, after_sec: float = 0.0) -> None:
+    async def check_holders(self, after_sec: float = 0.0) -> None:
         await self.world.catch_up()
         self.world.clock.pass_time(after_sec)
         await self.rescue.check()
 
     async def silence(self, seconds: int = 6) -> None:
         for _ in range(seconds):
-            await self.look(after_sec=1.0)
+            await self.check_holders(after_sec=1.0)
 
 
 @pytest.fixture
@@ -55,18 +55,18 @@ def scene(world: World) -> Scene:
     return Scene(world)
 
 
-def given_back(world: World) -> int:
+def returned_jobs(world: World) -> int:
     return world.faults.calls.count("queue.give_back")
 
 
-async def test_the_job_of_a_worker_that_is_gone_is_delivered_again(scene: Scene, world: World) -> None:
+async def test_the_job_of_a_lost_worker_is_delivered_again(scene: Scene, world: World) -> None:
     await scene.begun()
 
     await scene.silence()
 
     again = await scene.delivered()
     assert again.num_delivered == 2
-    assert given_back(world) == 1
+    assert returned_jobs(world) == 1
 
 
 async def test_jobs_that_a_lost_worker_had_prefetched_return_with_its_runs(scene: Scene, world: World) -> None:
@@ -84,11 +84,11 @@ async def test_jobs_that_a_lost_worker_had_prefetched_return_with_its_runs(scene
 async def test_runs_of_another_worker_are_not_returned(scene: Scene, world: World) -> None:
     await scene.begun()
     kept = await scene.begun(THEIRS)
-    await world.truth.signals.listen(THEIRS, lambda _: None, lambda asked: asked == kept)
+    await world.truth.signals.listen(THEIRS, lambda _: None, lambda queried: queried == kept)
 
     await scene.silence()
 
-    assert given_back(world) == 1
+    assert returned_jobs(world) == 1
     assert "queue.take_back" not in world.faults.calls
 
 
@@ -103,14 +103,14 @@ async def test_prefetched_jobs_of_a_live_worker_are_not_returned(scene: Scene, w
     assert "queue.take_back" not in world.faults.calls
 
 
-async def test_a_run_whose_heartbeats_come_is_left_alone(scene: Scene, world: World) -> None:
+async def test_a_run_with_heartbeats_is_not_returned(scene: Scene, world: World) -> None:
     run_id = await scene.begun()
 
     for _ in range(10):
-        await scene.look(after_sec=1.0)
+        await scene.check_holders(after_sec=1.0)
         await world.truth.snapshots.touch(run_id, world.now())
 
-    assert given_back(world) == 0
+    assert returned_jobs(world) == 0
 
 
 @pytest.mark.parametrize(
@@ -127,29 +127,29 @@ async def test_a_job_is_returned_after_five_missed_heartbeats_unless_its_holder_
 
     await scene.silence(seconds)
 
-    assert given_back(world) == returned
+    assert returned_jobs(world) == returned
 
 
 @pytest.mark.parametrize("was_stopped", [True, False])
-async def test_a_gateway_that_was_disconnected_or_stopped_measures_silence_again(
+async def test_a_gateway_restarts_its_measurement_of_silence_after_an_outage_or_pause(
     scene: Scene, world: World, was_stopped: bool
 ) -> None:
     await scene.begun()
     if was_stopped:
-        await scene.look(after_sec=60.0)
+        await scene.check_holders(after_sec=60.0)
     else:
         await scene.silence(4)
-        world.faults.away = True
+        world.faults.is_offline = True
         world.clock.pass_time(1.0)
         await scene.rescue.check()
-        world.faults.away = False
+        world.faults.is_offline = False
 
     await scene.silence(4)
 
-    assert given_back(world) == 0
+    assert returned_jobs(world) == 0
 
 
-async def test_of_two_gateways_one_gives_the_job_back(scene: Scene, world: World) -> None:
+async def test_one_of_two_gateways_returns_the_job(scene: Scene, world: World) -> None:
     await scene.begun()
     other = LostWorkerRescuer(world.stores, world.index, world.config)
     await other.check()
@@ -159,40 +159,40 @@ async def test_of_two_gateways_one_gives_the_job_back(scene: Scene, world: World
         await scene.rescue.check()
         await other.check()
 
-    assert given_back(world) == 1
+    assert returned_jobs(world) == 1
 
 
-async def test_a_job_is_returned_again_soon_then_rarely_then_no_more(scene: Scene, world: World) -> None:
+async def test_returns_of_a_job_back_off_and_end(scene: Scene, world: World) -> None:
     await scene.begun()
     await scene.silence(5)
-    counts = [given_back(world)]
+    counts = [returned_jobs(world)]
 
     for _ in range(4):
         await scene.silence(3)
-        counts.append(given_back(world))
+        counts.append(returned_jobs(world))
 
     assert counts == [1, 2, 3, 4, 4]
 
     await scene.silence(60)
-    assert given_back(world) == 5
+    assert returned_jobs(world) == 5
 
 
-async def test_a_failed_return_is_tried_again(scene: Scene, world: World) -> None:
+async def test_a_failed_return_is_retried(scene: Scene, world: World) -> None:
     await scene.begun()
     world.faults.fail("queue.give_back")
 
     for _ in range(6):
         try:
-            await scene.look(after_sec=1.0)
+            await scene.check_holders(after_sec=1.0)
         except BrokerUnavailable:
             break
-    tried = given_back(world)
+    tried = returned_jobs(world)
     await scene.silence(3)
 
-    assert (tried, given_back(world)) == (1, 2)
+    assert (tried, returned_jobs(world)) == (1, 2)
 
 
-async def test_a_run_is_not_returned_on_the_strength_of_an_index_that_is_behind(scene: Scene, world: World) -> None:
+async def test_a_run_is_not_returned_because_of_an_outdated_index(scene: Scene, world: World) -> None:
     run_id = await scene.begun()
 
     for _ in range(10):
@@ -200,17 +200,17 @@ async def test_a_run_is_not_returned_on_the_strength_of_an_index_that_is_behind(
         await world.truth.snapshots.touch(run_id, world.now())
         await scene.rescue.check()
 
-    assert given_back(world) == 0
+    assert returned_jobs(world) == 0
 
 
-async def test_a_run_that_was_taken_over_meanwhile_stays_with_its_new_holder(scene: Scene, world: World) -> None:
+async def test_a_run_taken_over_during_the_check_stays_with_its_new_holder(scene: Scene, world: World) -> None:
     run_id = await scene.begun()
     await scene.silence(4)
     world.faults.before("signals.answers", lambda: world.start(run_id, THEIRS, attempt=2))
 
     await scene.silence(2)
 
-    assert given_back(world) == 0
+    assert returned_jobs(world) == 0
 
 
 async def test_a_finished_run_is_not_returned(scene: Scene, world: World) -> None:
@@ -219,16 +219,14 @@ async def test_a_finished_run_is_not_returned(scene: Scene, world: World) -> Non
 
     await scene.silence(10)
 
-    assert given_back(world) == 0
+    assert returned_jobs(world) == 0
 
 
-async def test_a_cancelled_run_of_a_dead_worker_is_given_back_too_so_that_the_cancel_ends(
-    scene: Scene, world: World
-) -> None:
+async def test_a_cancelled_run_of_a_dead_worker_is_returned_to_end_the_cancel(scene: Scene, world: World) -> None:
     run_id = await scene.begun()
     await world.handle(run_id, CancelExecution(at=world.now()))
-    await scene.look()
+    await scene.check_holders()
 
     await scene.silence()
 
-    assert given_back(world) == 1
+    assert returned_jobs(world) == 1

@@ -23,12 +23,12 @@ from support.world import HELLO, OURS, World
 
 async def half_written(world: World, run_id: RunId) -> None:
     """A writer appended to the log and was killed before it advanced the snapshot."""
-    execution = await world.told(run_id)
+    execution = await world.execution(run_id)
     await commit(world.truth, execution, AddTag(at=world.now(), tag="late"), GATEWAY)
 
 
 async def only_created(world: World) -> RunId:
-    """A gateway was killed between the log and everything else."""
+    """A run in the log alone: its gateway was killed after the first append."""
     run_id = new_run_id()
     create = CreateExecution(at=world.now(), request=HELLO, labels=("default",))
     await commit(world.truth, empty_execution(run_id), create, GATEWAY)
@@ -36,9 +36,9 @@ async def only_created(world: World) -> RunId:
 
 
 async def labels(world: World, run_id: RunId) -> list[str]:
-    shown = await world.shown(run_id)
-    assert shown is not None
-    return list(shown.plain["tags"])
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    return list(snapshot.plain["tags"])
 
 
 async def repaired(world: World, after_sec: float = 1.5) -> None:
@@ -52,7 +52,7 @@ async def queued(world: World, tag: str = "default") -> int:
 
 
 async def emptied(world: World) -> TagQueue:
-    """The queue after its one job was taken and acknowledged, as by a broker that has lost it."""
+    """The queue without its job, as after a loss in the broker."""
     queue = await world.truth.queue.open("default")
     for delivery in await queue.receive(100):
         await delivery.ack()
@@ -87,14 +87,14 @@ async def test_a_run_that_was_only_created_gets_its_snapshot_and_its_job(world: 
 
 async def test_a_run_with_a_snapshot_and_without_a_job_gets_its_job(world: World) -> None:
     run_id = await only_created(world)
-    await world.truth.snapshots.advance(await world.told(run_id), create=True)
+    await world.truth.snapshots.advance(await world.execution(run_id), create=True)
 
     await repaired(world)
 
     assert await queued(world) == 1
 
 
-async def test_a_job_that_went_through_is_not_doubled_by_a_gateway_that_did_not_see_it(world: World) -> None:
+async def test_a_published_job_is_not_duplicated_by_a_gateway_that_missed_it(world: World) -> None:
     run_id = await world.submit()
 
     await repaired(world)
@@ -103,9 +103,9 @@ async def test_a_job_that_went_through_is_not_doubled_by_a_gateway_that_did_not_
     assert await world.status(run_id) == "PENDING"
 
 
-async def test_a_gateway_with_a_new_index_queues_no_run_again_that_has_long_been_waiting(world: World) -> None:
+async def test_a_gateway_with_a_new_index_does_not_requeue_long_pending_runs(world: World) -> None:
     await world.submit()
-    world.clock.pass_time(120.0)  # by now the broker would take the same message id for a new one
+    world.clock.pass_time(120.0)  # after the deduplication window of the broker
 
     world.maintenance = world.new_maintenance()
     world.faults.calls.clear()
@@ -148,10 +148,10 @@ async def test_a_run_that_retention_has_removed_stays_removed(world: World) -> N
 
     await repaired(world)
 
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
 
 
-async def test_an_absent_broker_puts_the_repair_off_and_loses_nothing(world: World) -> None:
+async def test_an_outage_delays_the_repair_and_loses_nothing(world: World) -> None:
     run_ids = [await only_created(world) for _ in range(3)]
     await world.catch_up()
     world.clock.pass_time(1.5)
@@ -175,27 +175,27 @@ async def test_a_run_that_cannot_be_repaired_does_not_block_the_others(world: Wo
         await world.maintenance.repair()
     await world.maintenance.repair()
 
-    assert await world.shown(broken) is None
+    assert await world.snapshot(broken) is None
     assert await world.status(sound) == "PENDING"
 
 
-async def test_a_commit_that_arrives_during_the_repair_of_its_run_is_checked_too(world: World) -> None:
+async def test_a_commit_during_the_repair_of_its_run_is_checked(world: World) -> None:
     run_id = await only_created(world)
     await world.catch_up()
     world.clock.pass_time(1.5)
 
-    async def another_writer_dies_after_its_append() -> None:
+    async def crash_another_writer_after_its_append() -> None:
         await half_written(world, run_id)
         await world.catch_up()
 
-    world.faults.after("queue.publish", another_writer_dies_after_its_append)
+    world.faults.after("queue.publish", crash_another_writer_after_its_append)
     await world.maintenance.repair()
     await repaired(world)
 
     assert await labels(world, run_id) == ["default", "late"]
 
 
-async def test_a_gateway_that_starts_again_goes_on_where_it_was(world: World) -> None:
+async def test_a_restarted_gateway_continues_at_its_position(world: World) -> None:
     await world.submit()
     await repaired(world)
     run_id = await only_created(world)
@@ -208,7 +208,7 @@ async def test_a_gateway_that_starts_again_goes_on_where_it_was(world: World) ->
     assert world.faults.calls.count("snapshots.load") == 1
 
 
-async def test_a_gateway_killed_before_its_check_finds_the_same_work_again(world: World) -> None:
+async def test_a_restarted_gateway_repeats_an_interrupted_check(world: World) -> None:
     run_id = await only_created(world)
     await world.catch_up()
 
@@ -225,12 +225,12 @@ async def test_an_event_stream_that_was_replaced_is_checked_from_its_start(world
     half = await only_created(world)
     await world.catch_up()
     world.index.set_mark("checked_commits", (await world.feed.commit_stream())[1])
-    world.index.set_mark("checked_stream", 1)  # of the stream that was there before
+    world.index.set_mark("checked_stream", 1)  # a mark of the previous stream
     world.maintenance = world.new_maintenance()
 
     await repaired(world)
 
-    assert await world.shown(half) is not None
+    assert await world.snapshot(half) is not None
 
 
 # --- cancels ----------------------------------------------------------------------------------------------------------
@@ -267,14 +267,14 @@ async def test_overdue_cancels_are_confirmed_oldest_first(world: World, monkeypa
     await world.catch_up()
 
     async def lose_the_broker() -> None:
-        world.faults.away = True
+        world.faults.is_offline = True
 
     world.faults.after("events.append", lose_the_broker)
     with pytest.raises(BrokerUnavailable):
         await world.maintenance.confirm_cancels()
-    world.faults.away = False
+    world.faults.is_offline = False
 
-    ended = [run_id for run_id in (newest, oldest, middle) if (await world.told(run_id)).status.is_terminal]
+    ended = [run_id for run_id in (newest, oldest, middle) if (await world.execution(run_id)).status.is_terminal]
     assert ended == [oldest]
     await world.maintenance.confirm_cancels()
     assert [await world.status(run_id) for run_id in (newest, middle)] == ["CANCELLED"] * 2
@@ -286,7 +286,7 @@ async def test_a_holder_that_missed_the_signal_is_signalled_again(world: World) 
     await world.handle(run_id, CancelExecution(at=world.now()))
     await world.catch_up()
     signalled: list[RunId] = []
-    execution = await world.told(run_id)
+    execution = await world.execution(run_id)
     assert execution.holder is not None
     assert execution.holder.instance_id is not None
     await world.truth.signals.listen(execution.holder.instance_id, signalled.append, lambda _: True)
@@ -310,7 +310,7 @@ async def test_a_cancel_that_its_holder_never_confirmed_ends_unconfirmed(world: 
     world.clock.pass_time(0.1)
     await world.maintenance.confirm_cancels()
 
-    receipt = (await world.told(run_id)).cancel
+    receipt = (await world.execution(run_id)).cancel
     assert receipt is not None
     assert receipt.how is StopHow.UNCONFIRMED
     assert await world.status(run_id) == "CANCELLED"
@@ -319,7 +319,7 @@ async def test_a_cancel_that_its_holder_never_confirmed_ends_unconfirmed(world: 
 # --- strays -----------------------------------------------------------------------------------------------------------
 
 
-async def join(world: World, **changed: object) -> None:
+async def register_worker(world: World, **changed: object) -> None:
     record: WorkerRecord = replace(worker(last_seen_at=world.now()), **changed)  # type: ignore[arg-type]
     await world.truth.registry.put(record)
 
@@ -339,9 +339,9 @@ async def stray(world: World, *, running: bool) -> RunId:
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["running", "pending"])
-async def test_a_run_without_a_sign_of_life_is_queued_again_when_a_worker_is_free(world: World, running: bool) -> None:
+async def test_a_run_without_heartbeats_is_requeued_when_a_worker_is_free(world: World, running: bool) -> None:
     run_id = await stray(world, running=running)
-    await join(world)
+    await register_worker(world)
 
     await world.maintenance.requeue_strays()
 
@@ -350,13 +350,13 @@ async def test_a_run_without_a_sign_of_life_is_queued_again_when_a_worker_is_fre
     assert delivery.created_sequence is not None
 
 
-async def test_a_stray_is_queued_again_once_and_not_in_every_iteration(world: World) -> None:
+async def test_a_stray_is_requeued_once_and_not_in_every_iteration(world: World) -> None:
     await stray(world, running=False)
-    await join(world)
+    await register_worker(world)
 
     await world.maintenance.requeue_strays()
     world.clock.pass_time(10.0)
-    await join(world)
+    await register_worker(world)
     await world.maintenance.requeue_strays()
 
     assert await queued(world) == 1
@@ -373,16 +373,16 @@ NOBODY_FREE: dict[str, Callable[[float], dict[str, object]]] = {
 @pytest.mark.parametrize("why", NOBODY_FREE)
 async def test_a_stray_waits_while_every_worker_is(world: World, why: str) -> None:
     await stray(world, running=False)
-    await join(world, **NOBODY_FREE[why](world.now()))
+    await register_worker(world, **NOBODY_FREE[why](world.now()))
 
     await world.maintenance.requeue_strays()
 
     assert await queued(world) == 0
 
 
-async def test_a_worker_that_answers_is_free_though_its_clock_is_slow(world: World) -> None:
+async def test_a_responsive_worker_counts_as_free_despite_a_slow_clock(world: World) -> None:
     await stray(world, running=False)
-    await join(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
+    await register_worker(world, instance_id=OURS, last_seen_at=world.now() - 3600.0)
     await world.truth.signals.listen(OURS, lambda _: None, lambda _: False)
 
     await world.maintenance.requeue_strays()
@@ -395,16 +395,16 @@ async def heartbeat(world: World, run_id: RunId) -> None:
 
 
 async def hold(world: World, run_id: RunId) -> None:
-    await world.truth.signals.listen(OURS, lambda _: None, lambda asked: asked == run_id)
+    await world.truth.signals.listen(OURS, lambda _: None, lambda queried: queried == run_id)
 
 
 @pytest.mark.parametrize("sign_of_life", [heartbeat, hold, World.complete], ids=lambda sign: sign.__name__)
-async def test_a_run_with_a_sign_of_life_is_not_queued_again(
+async def test_a_run_with_heartbeats_is_not_requeued(
     world: World, sign_of_life: Callable[[World, RunId], Awaitable[object]]
 ) -> None:
     run_id = await stray(world, running=True)
     await sign_of_life(world, run_id)
-    await join(world)
+    await register_worker(world)
 
     await world.maintenance.requeue_strays()
 
@@ -431,11 +431,11 @@ async def test_a_finished_run_is_removed_with_its_events_after_its_retention_tim
 
     world.clock.pass_time(2.0)
     await world.maintenance.remove_old_runs()
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
     assert await world.truth.events.read(run_id) == []
 
 
-async def test_zero_keeps_everything() -> None:
+async def test_a_retention_of_zero_keeps_all_runs() -> None:
     world = World(run_retention_sec=0.0)
     run_id = await finished(world)
 
@@ -445,7 +445,7 @@ async def test_zero_keeps_everything() -> None:
     assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_a_run_that_is_not_finished_stays_however_old_it_is(world: World) -> None:
+async def test_an_unfinished_run_is_kept_at_any_age(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     await world.catch_up()
@@ -456,18 +456,18 @@ async def test_a_run_that_is_not_finished_stays_however_old_it_is(world: World) 
     assert await world.status(run_id) == "RUNNING"
 
 
-async def test_a_gateway_killed_between_events_and_snapshot_is_followed_by_one_that_finishes(world: World) -> None:
+async def test_a_removal_interrupted_by_a_crash_is_finished_by_the_next_gateway(world: World) -> None:
     run_id = await finished(world)
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
     world.faults.fail("snapshots.remove")
     with pytest.raises(BrokerUnavailable):
         await world.maintenance.remove_old_runs()
     assert await world.truth.events.read(run_id) == []
-    assert await world.shown(run_id) is not None
+    assert await world.snapshot(run_id) is not None
 
     await world.new_maintenance().remove_old_runs()
 
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
 
 
 async def test_a_removed_run_stays_removed_when_its_commits_are_still_to_be_checked(world: World) -> None:
@@ -477,8 +477,8 @@ async def test_a_removed_run_stays_removed_when_its_commits_are_still_to_be_chec
 
     await repaired(world)
 
-    assert await world.shown(run_id) is None
-    assert await world.told(run_id) == empty_execution(run_id)
+    assert await world.snapshot(run_id) is None
+    assert await world.execution(run_id) == empty_execution(run_id)
 
 
 async def test_more_than_one_batch_of_old_runs_is_removed_at_once(
@@ -493,7 +493,7 @@ async def test_more_than_one_batch_of_old_runs_is_removed_at_once(
         world.faults.after("snapshots.remove", world.catch_up)
     await world.maintenance.remove_old_runs()
 
-    assert [await world.shown(run_id) for run_id in run_ids] == [None] * 5
+    assert [await world.snapshot(run_id) for run_id in run_ids] == [None] * 5
 
 
 @pytest.mark.parametrize("is_unreadable", [True, False])
@@ -508,7 +508,7 @@ async def test_runs_that_cannot_be_removed_do_not_stop_retention(
     world.clock.pass_time(world.config.run_retention_sec + 1.0)
     for run_id in first:  # the index still lists them
         if is_unreadable:
-            known = await world.shown(run_id)
+            known = await world.snapshot(run_id)
             assert known is not None
             await world.truth.snapshots._bucket.put(run_id, b'{"status": "COMPLETED"}', revision=known.revision)
         else:
@@ -517,7 +517,7 @@ async def test_runs_that_cannot_be_removed_do_not_stop_retention(
     async with asyncio.timeout(5.0):
         await world.maintenance.remove_old_runs()
 
-    assert await world.shown(behind) is None
+    assert await world.snapshot(behind) is None
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------

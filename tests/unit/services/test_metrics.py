@@ -1,4 +1,4 @@
-"""What a gateway knows at a glance, and what of it a caller of one tenant is told."""
+"""Metrics of a gateway, and the subset for a caller of one tenant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.services import following
 from support.world import HELLO, USER, World
 
 
-async def look(world: World, tenant_filter: str | None = None) -> Metrics:
+async def read_metrics(world: World, tenant_filter: str | None = None) -> Metrics:
     await world.catch_up()
     async with following(world) as services:
         return await services.metrics.gather(tenant_filter=tenant_filter)
@@ -24,14 +24,14 @@ async def look(world: World, tenant_filter: str | None = None) -> Metrics:
 async def test_dead_letters_are_counted(world: World) -> None:
     await world.truth.dead_letters.publish(DeadLetter(timestamp=1.0, reason="invalid_job"))
 
-    assert (await look(world)).dead_letters == 1
+    assert (await read_metrics(world)).dead_letters == 1
 
 
 async def test_a_caller_of_one_tenant_gets_the_figures_of_its_runs_only(world: World) -> None:
     for tenant_id in ("acme", "acme", "other"):
         await world.submit(replace(HELLO, tenant_id=tenant_id, tag=tenant_id))
 
-    theirs, everything = await look(world, "acme"), await look(world)
+    theirs, everything = await read_metrics(world, "acme"), await read_metrics(world)
 
     assert theirs.process is None
     assert theirs.counts == {"PENDING": 2}
@@ -41,29 +41,29 @@ async def test_a_caller_of_one_tenant_gets_the_figures_of_its_runs_only(world: W
     assert everything.counts == {"PENDING": 3}
 
 
-async def test_no_more_tags_are_shown_than_there_is_room_for(world: World) -> None:
+async def test_the_number_of_shown_tags_is_bounded(world: World) -> None:
     for number in range(MAX_TAGS + 5):
         await world.submit(replace(HELLO, tag=f"tag-{number}"))
 
-    assert len((await look(world)).waiting) == MAX_TAGS
+    assert len((await read_metrics(world)).waiting) == MAX_TAGS
 
 
-async def test_appends_for_which_somebody_was_faster_are_counted(world: World) -> None:
+async def test_conflicting_appends_are_counted(world: World) -> None:
     run_id = await world.submit()
 
-    async def be_faster() -> None:
+    async def append_first() -> None:
         await world.handle(run_id, AddTag(at=world.now(), tag="theirs"))
 
-    world.faults.before("events.append", be_faster)
+    world.faults.before("events.append", append_first)
     await handle(world.stores, run_id, AddTag(at=world.now(), tag="ours"), USER)
 
-    process = (await look(world)).process
+    process = (await read_metrics(world)).process
     assert process is not None
     assert process["pyoco_append_conflicts_total"] == 1
 
 
-async def test_a_broker_that_does_not_answer_gives_no_figures(world: World) -> None:
+async def test_during_an_outage_there_are_no_queue_metrics(world: World) -> None:
     world.faults.fail("dead_letters.count", BrokerUnavailable())
 
     with pytest.raises(BrokerUnavailable):
-        await look(world)
+        await read_metrics(world)

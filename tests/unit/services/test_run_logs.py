@@ -1,4 +1,4 @@
-"""Reading a log, as pages of lines and as bytes: every line once and in order, found in few reads."""
+"""Reading a log as pages of lines and as bytes: complete, ordered, and in few reads."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from support.samples import new_run_id
 from support.written import AT, Writer, numbered
 
 RUN = new_run_id()
-# The sizes of chunks; an empty one is what a later attempt begins with.
+# The sizes of chunks; a later attempt begins with an empty one.
 chunk_sizes = st.lists(st.integers(0, 7), max_size=10)
 texts = st.lists(st.text(st.sampled_from("a ü漢😀"), max_size=4), max_size=4)
 
 
 class Written:
-    """A log in the making, with chunks of another run between its own; counts the reads of a next chunk."""
+    """A growing log, interleaved with chunks of another run; counts the reads of a next chunk."""
 
     def __init__(self) -> None:
         self.logs = CountingStore(MemorySubjectLog())
@@ -97,7 +97,7 @@ def numbers(*pages: LogPage) -> list[int]:
 
 
 @given(chunk_sizes, st.integers(1, 9))
-async def test_pages_of_any_size_have_every_line_once(sizes: list[int], limit: int) -> None:
+async def test_pages_of_any_size_contain_every_line_once(sizes: list[int], limit: int) -> None:
     logs = await stored(sizes)
 
     pages = await all_pages(logs, limit)
@@ -108,7 +108,7 @@ async def test_pages_of_any_size_have_every_line_once(sizes: list[int], limit: i
 
 
 @given(chunk_sizes, st.integers(1, 100), st.integers(0, 50))
-async def test_the_number_in_a_position_holds_whatever_its_sequence_is(
+async def test_the_line_number_of_a_position_counts_and_not_its_sequence(
     sizes: list[int], line: int, sequence: int
 ) -> None:
     line = min(line, sum(sizes) + 1)
@@ -121,7 +121,7 @@ async def test_the_number_in_a_position_holds_whatever_its_sequence_is(
 
 
 @given(chunk_sizes, st.integers(1, 30))
-async def test_the_last_lines_are_the_end_of_all_lines(sizes: list[int], count: int) -> None:
+async def test_a_tail_is_the_end_of_all_lines(sizes: list[int], count: int) -> None:
     logs = await stored(sizes)
 
     page = await last_lines(logs, RUN, count)
@@ -145,7 +145,7 @@ filters = st.builds(
 
 
 @given(st.lists(st.lists(kinds, max_size=6), max_size=8), filters, st.integers(1, 5), st.integers(1, 4))
-async def test_filtered_lines_are_complete_whatever_the_pages_and_the_bounds(
+async def test_filtered_lines_are_complete_for_any_page_size_and_bound(
     chunks: list[list[tuple[str | None, Level]]], only: LineFilter, limit: int, bound: int
 ) -> None:
     every = [kind for chunk in chunks for kind in chunk]
@@ -162,7 +162,7 @@ async def test_filtered_lines_are_complete_whatever_the_pages_and_the_bounds(
 
     assert all(len(page.lines) <= limit for page in pages)
     assert numbers(*pages) == wanted
-    # A tail is of what it reads, which is the end of the log.
+    # A tail covers the end of the log.
     assert tail == wanted[len(wanted) - len(tail) :]
 
 
@@ -178,7 +178,7 @@ async def test_a_search_that_finds_nothing_ends_at_its_bound_and_is_continued(mo
 
 
 @given(chunk_sizes, st.integers(1, 9), st.integers(0, 10))
-async def test_before_an_end_the_same_is_read_however_the_log_grows(sizes: list[int], limit: int, seen: int) -> None:
+async def test_a_read_with_an_end_does_not_change_as_the_log_grows(sizes: list[int], limit: int, seen: int) -> None:
     before, grown = await stored(sizes[:seen]), await stored(sizes)
     end = LogEnd(last=await before.last(RUN))
 
@@ -190,7 +190,7 @@ async def test_before_an_end_the_same_is_read_however_the_log_grows(sizes: list[
 
 
 @given(st.lists(st.tuples(texts, st.integers(0, 5)), min_size=1, max_size=12), st.data())
-async def test_every_range_is_cut_out_of_the_whole_text(
+async def test_every_range_is_a_slice_of_the_whole_text(
     chunks: list[tuple[list[str], int]], data: st.DataObject
 ) -> None:
     written = Written()
@@ -255,7 +255,7 @@ async def test_lines_that_are_written_during_a_read_are_not_read() -> None:
     assert read + b"".join([piece async for piece in pieces]) == whole
 
 
-async def test_a_log_that_is_removed_during_a_read_is_no_shorter_log() -> None:
+async def test_a_log_removed_during_a_read_is_not_read_as_a_shorter_one() -> None:
     written = Written()
     for _ in range(3):
         await written.add(["one", "two"])
@@ -271,7 +271,7 @@ async def test_a_log_that_is_removed_during_a_read_is_no_shorter_log() -> None:
 
 
 @given(texts)
-def test_lines_as_text_each_have_their_newline(lines: list[str]) -> None:
+def test_each_line_of_text_ends_with_a_newline(lines: list[str]) -> None:
     plain = [LogLine(AT, None, "stdout", "INFO", line) for line in lines]
 
     assert text_of(plain) == "".join(f"{line}\n" for line in lines).encode()

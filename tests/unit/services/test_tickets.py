@@ -1,4 +1,4 @@
-"""Tickets: good once, for one thing, for a moment, in the name of whoever asked for them; and nowhere in clear."""
+"""Tickets: valid once, for one subject, for a short time, for the caller that requested them; stored as hashes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def tickets(clock: ManualClock) -> TicketService:
     return TicketService(store=TicketStore(MemoryKeyValue()), clock=clock, ids=SystemIds())
 
 
-async def test_a_ticket_lets_its_holder_in_once_as_whoever_asked_for_it(
-    tickets: TicketService, clock: ManualClock
-) -> None:
+async def test_a_ticket_authenticates_its_requester_once(tickets: TicketService, clock: ManualClock) -> None:
     made = await tickets.hand_out(CALLER, "job-1")
 
     assert made.expires_at == clock.now() + TICKET_SEC
@@ -39,16 +37,16 @@ async def test_a_ticket_lets_its_holder_in_once_as_whoever_asked_for_it(
         await tickets.redeem(made.ticket, "job-1")
 
 
-async def test_of_two_who_come_with_one_ticket_one_gets_in(tickets: TicketService) -> None:
+async def test_concurrent_uses_of_one_ticket_succeed_once(tickets: TicketService) -> None:
     made = await tickets.hand_out(CALLER, "job-1")
 
-    came = await asyncio.gather(*(tickets.redeem(made.ticket, "job-1") for _ in range(5)), return_exceptions=True)
+    results = await asyncio.gather(*(tickets.redeem(made.ticket, "job-1") for _ in range(5)), return_exceptions=True)
 
-    assert sum(one == CALLER for one in came) == 1
-    assert sum(isinstance(one, InvalidTicket) for one in came) == 4
+    assert sum(one == CALLER for one in results) == 1
+    assert sum(isinstance(one, InvalidTicket) for one in results) == 4
 
 
-async def test_a_ticket_that_was_tried_at_another_door_is_used(tickets: TicketService) -> None:
+async def test_a_ticket_used_for_another_subject_is_consumed(tickets: TicketService) -> None:
     made = await tickets.hand_out(CALLER, "job-1")
 
     for subject in ("job-2", "job-1"):
@@ -56,7 +54,7 @@ async def test_a_ticket_that_was_tried_at_another_door_is_used(tickets: TicketSe
             await tickets.redeem(made.ticket, subject)
 
 
-async def test_a_ticket_has_its_time(tickets: TicketService, clock: ManualClock) -> None:
+async def test_a_ticket_expires(tickets: TicketService, clock: ManualClock) -> None:
     made = await tickets.hand_out(CALLER, "job-1")
     clock.pass_time(TICKET_SEC)
 
@@ -65,12 +63,12 @@ async def test_a_ticket_has_its_time(tickets: TicketService, clock: ManualClock)
 
 
 @pytest.mark.parametrize("text", ["", "x", "s" * 43, "\ud800" * 43, "s" * 100_000], ids=len)
-async def test_what_is_no_ticket_lets_nobody_in(tickets: TicketService, text: str) -> None:
+async def test_an_invalid_ticket_is_refused(tickets: TicketService, text: str) -> None:
     with pytest.raises(InvalidTicket):
         await tickets.redeem(text, "job-1")
 
 
-async def test_a_ticket_is_not_to_be_seen_where_it_is_kept_or_shown(tickets: TicketService) -> None:
+async def test_a_ticket_is_neither_stored_nor_shown_in_clear(tickets: TicketService) -> None:
     made = await tickets.hand_out(CALLER, "job-1")
 
     assert len(made.ticket) == 43

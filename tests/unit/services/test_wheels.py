@@ -1,4 +1,4 @@
-"""The wheel registry as a gateway offers it, on stores that fail when a test wants them to."""
+"""The wheel registry of a gateway, on stores with planned faults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyoco_server.errors import BrokerUnavailable, InvalidRequest, UploadsBusy, 
 from pyoco_server.services.idempotency import LEASE_SEC, IdempotentAttempt
 from pyoco_server.services.wheels import Trail, Upload, WheelService, upload_turn
 from support.attempts import Work, once
-from support.keyed import asked, killed
+from support.keyed import crash, keyed_request
 from support.wheels import NAME, wheel, wheel_name
 from support.world import USER, World
 
@@ -41,7 +41,7 @@ def turn() -> IdempotentAttempt:
     return IdempotentAttempt(USER, "")
 
 
-async def test_an_upload_is_stored_whole_and_remembered(world: World) -> None:
+async def test_an_upload_is_stored_and_recorded_in_the_history(world: World) -> None:
     registered = await upload(world)
 
     assert b"".join([piece async for piece in world.truth.wheels.read(registered)]) == wheel()
@@ -50,7 +50,7 @@ async def test_an_upload_is_stored_whole_and_remembered(world: World) -> None:
     assert (event.source, event.actor) == (TRAIL.source, TRAIL.actor)
 
 
-async def test_of_many_uploads_at_a_time_the_last_is_told_to_come_again() -> None:
+async def test_uploads_above_the_limit_are_rejected_with_retry_after() -> None:
     uploads = asyncio.Semaphore(1)
 
     async with upload_turn(uploads):
@@ -61,7 +61,7 @@ async def test_of_many_uploads_at_a_time_the_last_is_told_to_come_again() -> Non
         assert uploads.locked()
 
 
-async def test_what_is_no_wheel_is_not_stored(world: World) -> None:
+async def test_an_invalid_wheel_is_not_stored(world: World) -> None:
     with pytest.raises(InvalidRequest):
         await upload(world, data=b"no zip")
 
@@ -78,11 +78,11 @@ async def test_an_older_version_is_refused_before_its_bytes_are_stored(world: Wo
     assert "wheels.put" not in world.faults.calls
 
 
-async def test_a_version_that_somebody_registers_meanwhile_is_refused_in_the_end(world: World) -> None:
-    async def somebody_else() -> None:
+async def test_a_version_registered_concurrently_is_refused(world: World) -> None:
+    async def change_concurrently() -> None:
         await upload(world)
 
-    world.faults.before("wheels.put", somebody_else)
+    world.faults.before("wheels.put", change_concurrently)
 
     with pytest.raises(WheelVersionConflict):
         await upload(world)
@@ -90,7 +90,7 @@ async def test_a_version_that_somebody_registers_meanwhile_is_refused_in_the_end
     assert len(await world.truth.wheel_history.recent(10)) == 1
 
 
-async def test_a_change_stands_when_its_event_cannot_be_stored_and_the_log_tells_of_it(
+async def test_a_change_without_a_history_entry_is_kept_and_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.faults.fail("wheel_history.add", times=2)
@@ -104,7 +104,7 @@ async def test_a_change_stands_when_its_event_cannot_be_stored_and_the_log_tells
     assert [record.getMessage() for record in caplog.records] == ["wheel event not stored"] * 2
 
 
-async def test_a_wheel_that_could_not_be_stored_is_not_remembered(world: World) -> None:
+async def test_a_wheel_that_cannot_be_stored_has_no_history_entry(world: World) -> None:
     world.faults.fail("wheels.put")
 
     with pytest.raises(BrokerUnavailable):
@@ -113,13 +113,13 @@ async def test_a_wheel_that_could_not_be_stored_is_not_remembered(world: World) 
     assert await world.truth.wheel_history.recent(10) == []
 
 
-async def test_a_deletion_is_remembered_and_of_two_at_once_one_is_told_that_there_is_nothing(world: World) -> None:
+async def test_a_deletion_is_recorded_and_a_concurrent_one_is_not_found(world: World) -> None:
     await upload(world)
 
-    async def somebody_else() -> None:
+    async def change_concurrently() -> None:
         await WheelService(world.stores).delete(NAME, TRAIL, turn())
 
-    world.faults.before("wheels.delete", somebody_else)
+    world.faults.before("wheels.delete", change_concurrently)
 
     with pytest.raises(WheelNotFound):
         await WheelService(world.stores).delete(NAME, TRAIL, turn())
@@ -147,92 +147,92 @@ def deletes(world: World) -> Work:
     return work
 
 
-async def ask_in_vain(world: World, work: Work) -> None:
-    """Killed on the way; then its lease ends, and the stores are there for others."""
+async def crash_during(world: World, work: Work) -> None:
+    """Crashes during the work; then its lease ends and the stores are back."""
     with pytest.raises(BrokerUnavailable):
-        await once(world.stores, asked(), str, work)
-    world.faults.away = False
+        await once(world.stores, keyed_request(), str, work)
+    world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC)
 
 
-async def ask_again(world: World, work: Work) -> bytes:
-    return (await once(world.stores, asked(), str, work)).answer.body
+async def repeat_request(world: World, work: Work) -> bytes:
+    return (await once(world.stores, keyed_request(), str, work)).answer.body
 
 
 @pytest.mark.parametrize(
     ("where", "call"), [("before", "wheels.put"), ("after", "wheels.put"), ("after", "wheel_history.add")]
 )
-async def test_wherever_an_upload_is_killed_the_next_one_carries_on_to_one_wheel_and_one_event(
+async def test_after_a_crash_at_any_call_an_upload_resumes_to_one_wheel_and_one_event(
     world: World, where: str, call: str
 ) -> None:
     if call == "wheel_history.add":
-        world.faults.after("wheel_history.add", killed(world))
-        await once(world.stores, asked(), str, uploads(world))  # that it was not remembered ends no upload
-        world.faults.away = False
+        world.faults.after("wheel_history.add", crash(world))
+        await once(world.stores, keyed_request(), str, uploads(world))  # a missing history entry fails no upload
+        world.faults.is_offline = False
         world.clock.pass_time(LEASE_SEC)
     else:
-        (world.faults.before if where == "before" else world.faults.after)(call, killed(world))
-        await ask_in_vain(world, uploads(world))
+        (world.faults.before if where == "before" else world.faults.after)(call, crash(world))
+        await crash_during(world, uploads(world))
 
-    answers = {await ask_again(world, uploads(world)) for _ in range(2)}
+    answers = {await repeat_request(world, uploads(world)) for _ in range(2)}
 
     (registered,) = await world.truth.wheels.all()
     assert answers == {registered.nuid.encode()}
     assert [event.nuid for event in await world.truth.wheel_history.recent(10)] == [registered.nuid]
 
 
-async def test_an_upload_of_what_somebody_else_has_registered_is_refused_with_a_key_too(world: World) -> None:
+async def test_with_a_key_an_upload_of_a_registered_version_is_refused(world: World) -> None:
     await upload(world)
 
     with pytest.raises(WheelVersionConflict):
-        await once(world.stores, asked(), str, uploads(world))
+        await once(world.stores, keyed_request(), str, uploads(world))
 
 
-async def test_an_upload_that_is_carried_on_is_refused_where_other_bytes_were_registered_meanwhile(
+async def test_a_resumed_upload_is_refused_if_other_bytes_were_registered(
     world: World,
 ) -> None:
-    world.faults.before("wheels.put", killed(world))
-    await ask_in_vain(world, uploads(world))
+    world.faults.before("wheels.put", crash(world))
+    await crash_during(world, uploads(world))
     await upload(world, data=wheel(files={"other.py": b"pass"}))
 
     with pytest.raises(WheelVersionConflict):
-        await ask_again(world, uploads(world))
+        await repeat_request(world, uploads(world))
 
 
 @pytest.mark.parametrize(("where", "call"), [("before", "wheels.delete"), ("after", "wheels.delete")])
-async def test_wherever_a_deletion_is_killed_the_next_one_carries_on(world: World, where: str, call: str) -> None:
+async def test_after_a_crash_at_any_call_a_deletion_resumes(world: World, where: str, call: str) -> None:
     await upload(world)
-    (world.faults.before if where == "before" else world.faults.after)(call, killed(world))
-    await ask_in_vain(world, deletes(world))
+    (world.faults.before if where == "before" else world.faults.after)(call, crash(world))
+    await crash_during(world, deletes(world))
 
-    assert await ask_again(world, deletes(world)) == b"deleted"
+    assert await repeat_request(world, deletes(world)) == b"deleted"
     assert await world.truth.wheels.all() == []
 
 
-async def test_a_deletion_that_is_carried_on_leaves_an_upload_alone_that_came_after_it(world: World) -> None:
+async def test_a_resumed_deletion_keeps_a_later_upload(world: World) -> None:
     await upload(world)
-    world.faults.after("wheels.delete", killed(world))
-    await ask_in_vain(world, deletes(world))
+    world.faults.after("wheels.delete", crash(world))
+    await crash_during(world, deletes(world))
     registered = await upload(world)
 
-    assert await ask_again(world, deletes(world)) == b"deleted"
+    assert await repeat_request(world, deletes(world)) == b"deleted"
     assert await world.truth.wheels.all() == [registered]
 
 
-async def test_a_deletion_with_a_key_of_what_is_not_there_is_told_so_each_time(world: World) -> None:
+async def test_a_repeated_deletion_of_an_unknown_wheel_is_not_found_each_time(world: World) -> None:
     for _ in range(2):
         with pytest.raises(WheelNotFound):
-            await once(world.stores, asked(), str, deletes(world))
+            await once(world.stores, keyed_request(), str, deletes(world))
 
 
-async def test_of_two_who_delete_with_one_key_at_once_both_have_deleted_it(world: World) -> None:
+async def test_concurrent_deletions_with_one_key_both_succeed(world: World) -> None:
     await upload(world)
 
     async def twin() -> None:
         world.clock.pass_time(LEASE_SEC)
-        await ask_again(world, deletes(world))
+        await repeat_request(world, deletes(world))
 
     world.faults.before("wheels.delete", twin)
 
-    assert await ask_again(world, deletes(world)) == b"deleted"
+    assert await repeat_request(world, deletes(world)) == b"deleted"
     assert [event.action for event in await world.truth.wheel_history.recent(10)] == ["delete", "upload"]

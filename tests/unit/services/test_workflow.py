@@ -1,4 +1,4 @@
-"""Where the text of a flow.yaml is: in the first event and in the job, in no snapshot; and that it is never lost."""
+"""The text of a flow.yaml: stored in the first event and in the job, in no snapshot, and never lost."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def lost_from_the_queue(world: World) -> None:
     await delivery.ack()
 
 
-async def test_the_text_is_in_the_first_event_and_in_the_job_and_not_in_the_snapshot(world: World) -> None:
+async def test_the_text_is_in_the_first_event_and_the_job_but_not_in_the_snapshot(world: World) -> None:
     run_id = await world.submit(workflow=workflow())
 
     (stored,) = await world.truth.events.read(run_id)
@@ -41,36 +41,36 @@ async def test_the_text_is_in_the_first_event_and_in_the_job_and_not_in_the_snap
     assert isinstance(created, ExecutionCreated)
     assert created.workflow_yaml == TWO_TASKS
     assert await queued_text(world) == TWO_TASKS
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert "保存" not in orjson.dumps(shown.plain).decode()
-    assert shown.plain["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
-    assert shown.plain["workflow_yaml_sha256"] == sha256(TWO_TASKS.encode()).hexdigest()
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert "保存" not in orjson.dumps(snapshot.plain).decode()
+    assert snapshot.plain["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
+    assert snapshot.plain["workflow_yaml_sha256"] == sha256(TWO_TASKS.encode()).hexdigest()
 
 
-async def test_the_tasks_are_shown_before_a_worker_has_seen_them(world: World) -> None:
+async def test_the_tasks_are_shown_before_a_worker_starts(world: World) -> None:
     run_id = await world.submit(workflow=workflow())
 
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert shown.plain["tasks"] == {"load": "PENDING", "save": "PENDING"}
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert snapshot.plain["tasks"] == {"load": "PENDING", "save": "PENDING"}
     declared = DeclareNodes(at=world.now(), node_ids=(NodeId("load"), NodeId("save")))
     assert (await world.handle(run_id, declared)).events == ()
 
 
-async def test_the_text_is_found_again_by_its_run(world: World) -> None:
+async def test_the_text_is_found_by_its_run(world: World) -> None:
     run_id = await world.submit(workflow=workflow())
     other = await world.submit()
 
-    execution = await world.told(run_id)
+    execution = await world.execution(run_id)
     assert await workflow_text(world.truth.events, execution) == TWO_TASKS
     assert is_submitted_text(execution, TWO_TASKS)
     assert not is_submitted_text(execution, TWO_TASKS + " ")
     assert not is_submitted_text(execution, None)
-    assert await workflow_text(world.truth.events, await world.told(other)) is None
+    assert await workflow_text(world.truth.events, await world.execution(other)) is None
 
 
-async def test_a_run_that_nobody_queued_is_queued_with_its_text(world: World) -> None:
+async def test_an_unqueued_run_is_queued_with_its_text(world: World) -> None:
     run_id = new_run_id()
     create = create_command(world.now(), HELLO, ("default",), workflow())
     await commit(world.truth, empty_execution(run_id), create, GATEWAY)
@@ -83,7 +83,7 @@ async def test_a_run_that_nobody_queued_is_queued_with_its_text(world: World) ->
 
 
 @pytest.mark.parametrize("running", [True, False], ids=["running", "pending"])
-async def test_a_stray_is_queued_again_with_its_text(world: World, running: bool) -> None:
+async def test_a_stray_is_requeued_with_its_text(world: World, running: bool) -> None:
     run_id: RunId = await world.submit(workflow=workflow())
     await lost_from_the_queue(world)
     if running:

@@ -1,4 +1,4 @@
-"""Each check finds its violation, and nothing in a legal history."""
+"""Each check finds its violation, and nothing in a valid history."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ READY_B, COMPLETED = NodeReady(at=3.5, node_id=B), ExecutionCompleted(at=4.0)
 LEGAL = [CREATE, START, take("k3", A), done("k4", A, READY_B), take("k5", B), done("k6", B, COMPLETED)]
 
 
-def answer(key: str, name: str, *, status: int = 202, commit: str | None = None, **more: Any) -> Response:
+def reply(key: str, name: str, *, status: int = 202, commit: str | None = None, **more: Any) -> Response:
     claim = CLAIM if name == "Claim" else None
     known = {"run_id": RUN, "node_id": more.pop("node_id", None), "attempt": more.pop("attempt", None)}
     if claim is not None:
@@ -81,11 +81,11 @@ def answer(key: str, name: str, *, status: int = 202, commit: str | None = None,
 
 
 RESPONSES = (
-    answer("k1", "CreateExecution", commit="c1"),
-    answer("k3", "Claim", node_id=A, attempt=1, commit="c3"),
-    answer("k4", "SucceedNode", node_id=A, attempt=1, commit="c4"),
-    answer("k7", "SucceedNode", node_id=A, attempt=1),
-    answer("k8", "FailNode", node_id=A, attempt=1, status=409),
+    reply("k1", "CreateExecution", commit="c1"),
+    reply("k3", "Claim", node_id=A, attempt=1, commit="c3"),
+    reply("k4", "SucceedNode", node_id=A, attempt=1, commit="c4"),
+    reply("k7", "SucceedNode", node_id=A, attempt=1),
+    reply("k8", "FailNode", node_id=A, attempt=1, status=409),
 )
 
 
@@ -126,15 +126,15 @@ def broken(evidence: Evidence) -> set[str]:
     return {violation.broken for violation in violations(evidence)}
 
 
-def test_legal_histories_have_no_violations() -> None:
+def test_valid_histories_have_no_violations() -> None:
     canceled = [*LEGAL[:3], CANCEL, CANCELED]
 
     assert broken(evidence()) == set()
-    assert broken(evidence(canceled, (answer("k9", "CancelExecution", commit="c4"),))) == set()
+    assert broken(evidence(canceled, (reply("k9", "CancelExecution", commit="c4"),))) == set()
 
 
 def test_a_no_op_may_have_a_later_version() -> None:
-    responses = [answer("k", "SucceedNode", node_id=A, attempt=1, version=version) for version in (6, 7)]
+    responses = [reply("k", "SucceedNode", node_id=A, attempt=1, version=version) for version in (6, 7)]
 
     assert broken(evidence(responses=(*RESPONSES, *responses))) == set()
 
@@ -154,7 +154,7 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("systems that do not become idle", lambda: replace(evidence(), quiet=False)),
     ("events after an end", lambda: evidence([*LEGAL, take("k7", B, attempt=2)])),
     ("events after an end", lambda: evidence([*LEGAL, CANCELED])),
-    ("accepted cancels without effect", lambda: with_responses(answer("k9", "CancelExecution"))),
+    ("accepted cancels without effect", lambda: with_responses(reply("k9", "CancelExecution"))),
     ("events after a cancel request", lambda: evidence([*LEGAL[:3], CANCEL, done("k4", A, READY_B)])),
     ("events after a cancel request", lambda: evidence([*LEGAL[:5], CANCEL, done("k6", B, COMPLETED)])),
     ("nodes out of order", lambda: evidence([*LEGAL[:3], take("k5", B), done("k6", B)])),
@@ -165,23 +165,20 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("reports of superseded attempts", lambda: evidence([*LEGAL[:3], take("k", A, "w2", 2), done("k4", A)])),
     ("reports of superseded attempts", lambda: evidence([*LEGAL[:3], take("k", A, "w2", 1)])),
     ("nodes with a wrong holder", lambda: evidence([*LEGAL[:3], done("k4", A, worker="w2")])),
+    ("nodes with a wrong holder", lambda: with_responses(reply("k", "Claim", node_id=A, attempt=1, commit="c3"))),
     (
         "nodes with a wrong holder",
-        lambda: with_responses(answer("k", "Claim", node_id=A, attempt=1, commit="c3")),
-    ),
-    (
-        "nodes with a wrong holder",
-        lambda: evidence(responses=(answer("k3", "Claim", node_id=A, attempt=1, worker_id="w2", commit="c3"),)),
+        lambda: evidence(responses=(reply("k3", "Claim", node_id=A, attempt=1, worker_id="w2", commit="c3"),)),
     ),
     ("requests done twice", lambda: evidence([*LEGAL[:3], take("k3", A, attempt=2)])),
-    ("requests with different responses", lambda: with_responses(answer("k8", "FailNode", node_id=A, status=202))),
+    ("requests with different responses", lambda: with_responses(reply("k8", "FailNode", node_id=A, status=202))),
     (
         "requests with different responses",
-        lambda: with_responses(answer("k1", "CreateExecution", commit="c1", version=2)),
+        lambda: with_responses(reply("k1", "CreateExecution", commit="c1", version=2)),
     ),
-    ("accepted requests that were not done", lambda: with_responses(answer("k", "SucceedNode", commit="c99"))),
-    ("accepted requests that were not done", lambda: with_responses(answer("k", "CreateExecution"))),
-    ("accepted requests that were not done", lambda: with_responses(answer("k", "SucceedNode", node_id=A, attempt=2))),
+    ("accepted requests that were not done", lambda: with_responses(reply("k", "SucceedNode", commit="c99"))),
+    ("accepted requests that were not done", lambda: with_responses(reply("k", "CreateExecution"))),
+    ("accepted requests that were not done", lambda: with_responses(reply("k", "SucceedNode", node_id=A, attempt=2))),
     ("snapshots unlike their log", lambda: replace(evidence(), snapshots={})),
     ("snapshots unlike their log", lambda: replace(evidence(), snapshots=evidence([*LEGAL[:4]]).ends)),
     ("indexes unlike the snapshots", lambda: with_index(claimable=frozenset({(RUN, A, 0)}))),

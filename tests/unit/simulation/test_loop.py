@@ -1,4 +1,4 @@
-"""The loop does what asyncio promises, in an order that the seed chooses where nothing is promised, in made-up time."""
+"""The seeded event loop: the guarantees of asyncio, a seeded order where none is guaranteed, and simulated time."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import pytest
 from simulation.loop import NothingLeft, SeededLoop, TooManySteps
 
 
-def order_of_arrival(seed: int, travellers: int = 5) -> list[int]:
+def order_of_replies(seed: int, requests: int = 5) -> list[int]:
     loop = SeededLoop.of(Random(seed))
-    arrived: list[int] = []
+    replies: list[int] = []
 
-    async def travel(number: int) -> None:
+    async def request(number: int) -> None:
         await loop.turn()
-        arrived.append(number)
+        replies.append(number)
 
-    async def all_of_them() -> None:
-        await asyncio.gather(*(travel(number) for number in range(travellers)))
+    async def run_all() -> None:
+        await asyncio.gather(*(request(number) for number in range(requests)))
 
-    loop.run_until_complete(all_of_them())
-    return arrived
-
-
-def test_whoever_is_on_the_way_arrives_in_an_order_that_the_seed_chooses() -> None:
-    assert order_of_arrival(7) == order_of_arrival(7)
-    assert len({tuple(order_of_arrival(seed, travellers=3)) for seed in range(100)}) == 6
+    loop.run_until_complete(run_all())
+    return replies
 
 
-def test_what_is_ready_is_done_first_come_first_served_whatever_the_seed() -> None:
+def test_concurrent_requests_finish_in_an_order_chosen_by_the_seed() -> None:
+    assert order_of_replies(7) == order_of_replies(7)
+    assert len({tuple(order_of_replies(seed, requests=3)) for seed in range(100)}) == 6
+
+
+def test_ready_callbacks_run_in_order_for_every_seed() -> None:
     for seed in range(20):
         loop = SeededLoop.of(Random(seed))
         done: list[int] = []
@@ -41,10 +41,10 @@ def test_what_is_ready_is_done_first_come_first_served_whatever_the_seed() -> No
         assert done == [0, 1, 2, 3, 4]
 
 
-def test_time_passes_when_nothing_else_is_left_to_do() -> None:
+def test_time_advances_when_nothing_else_is_ready() -> None:
     loop = SeededLoop.of(Random(1), began_at=100.0)
 
-    async def sleep_and_travel() -> tuple[float, float]:
+    async def sleep_during_requests() -> tuple[float, float]:
         sleeping = asyncio.create_task(asyncio.sleep(3600))
         for _ in range(50):
             await loop.turn()
@@ -52,23 +52,23 @@ def test_time_passes_when_nothing_else_is_left_to_do() -> None:
         await sleeping
         return before, loop.time()
 
-    assert loop.run_until_complete(sleep_and_travel()) == (100.0, 3700.0)
+    assert loop.run_until_complete(sleep_during_requests()) == (100.0, 3700.0)
 
 
-def test_time_may_pass_while_an_answer_is_on_its_way() -> None:
+def test_time_may_advance_during_a_request() -> None:
     loop = SeededLoop.of(Random(1), slowness=1.0, began_at=100.0)
 
-    async def travel() -> float:
+    async def request() -> float:
         sleeping = asyncio.create_task(asyncio.sleep(5))
         await asyncio.sleep(0)
         await loop.turn()
         await sleeping
         return loop.time()
 
-    assert loop.run_until_complete(travel()) == 105.0
+    assert loop.run_until_complete(request()) == 105.0
 
 
-def test_a_timeout_ends_what_takes_too_long_and_nothing_else() -> None:
+def test_only_an_exceeded_timeout_cancels() -> None:
     loop = SeededLoop.of(Random(1))
 
     async def wait() -> str:
@@ -84,16 +84,16 @@ def test_a_timeout_ends_what_takes_too_long_and_nothing_else() -> None:
     assert loop.run_until_complete(wait()) == "too long"
 
 
-def test_work_that_is_given_to_a_thread_is_done_without_one() -> None:
+def test_work_for_a_thread_runs_in_the_loop() -> None:
     loop = SeededLoop.of(Random(1))
 
-    async def ask_aside() -> int:
+    async def run_in_thread() -> int:
         return await asyncio.get_running_loop().run_in_executor(None, max, 2, 3)
 
-    assert loop.run_until_complete(ask_aside()) == 3
+    assert loop.run_until_complete(run_in_thread()) == 3
 
 
-def test_those_who_wait_for_what_cannot_happen_are_told_so() -> None:
+def test_a_wait_that_cannot_end_is_an_error() -> None:
     loop = SeededLoop.of(Random(1))
     waiting = loop.create_task(asyncio.Event().wait())
 
@@ -105,7 +105,7 @@ def test_those_who_wait_for_what_cannot_happen_are_told_so() -> None:
         loop.run_until_complete(waiting)
 
 
-def test_what_goes_round_in_circles_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_simulation_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("simulation.loop.MOST_STEPS", 100)
     loop = SeededLoop.of(Random(1))
 
@@ -113,17 +113,17 @@ def test_what_goes_round_in_circles_is_ended(monkeypatch: pytest.MonkeyPatch) ->
         while True:
             await loop.turn()
 
-    circling = loop.create_task(for_ever())
+    endless = loop.create_task(for_ever())
     with pytest.raises(TooManySteps):
-        loop.run_until_complete(circling)
+        loop.run_until_complete(endless)
 
     loop.steps = 0
-    circling.cancel()
+    endless.cancel()
     with pytest.raises(asyncio.CancelledError):
-        loop.run_until_complete(circling)
+        loop.run_until_complete(endless)
 
 
-def test_what_nobody_catches_is_kept() -> None:
+def test_unhandled_exceptions_are_recorded() -> None:
     loop, error = SeededLoop.of(Random(1)), ValueError("lost")
 
     loop.call_exception_handler({"exception": error, "message": "never retrieved"})

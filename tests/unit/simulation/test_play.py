@@ -1,4 +1,4 @@
-"""The simulation finds a program that is broken on purpose."""
+"""The simulation finds deliberately broken programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyoco_server.services.maintenance import cancels, snapshots
 from pyoco_server.stores import IdempotencyStore
 from pyoco_server.testing.index import MemoryRunIndex
 
-# Most are found by one of the first few dozen.
+# One of the first few dozen seeds finds most of them.
 MOST_SEEDS = 400
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
@@ -36,7 +36,7 @@ def without_the_fence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide_nodes, "_running", lambda execution, node_id, attempt: running(execution, node_id, None))
 
 
-def joins_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def joins_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     def ready_after(graph: Graph, done: str, succeeded: object) -> Any:
         followers = {target for source, target in graph.edges if source == done}
         return (node for node in graph.nodes if node.node_id in followers)
@@ -44,7 +44,7 @@ def joins_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Graph, "ready_after", ready_after)
 
 
-def followers_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def followers_not_notified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Graph, "ready_after", lambda graph, done, succeeded: ())
 
 
@@ -55,29 +55,29 @@ def cancel_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "no_progress", only_the_end_counts)
 
 
-def cancels_not_seen_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def see_nothing_through(*args: object, **named: object) -> None:
+def cancels_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def confirm_nothing(*args: object, **named: object) -> None:
         return
 
-    monkeypatch.setattr(service, "confirm_or_signal", see_nothing_through)
-    monkeypatch.setattr(cancels, "confirm_or_signal", see_nothing_through)
+    monkeypatch.setattr(service, "confirm_or_signal", confirm_nothing)
+    monkeypatch.setattr(cancels, "confirm_or_signal", confirm_nothing)
 
 
-def records_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def records_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
     create = IdempotencyStore.create
 
-    async def create_anew(store: IdempotencyStore, key: Any, record: Any) -> Any:
+    async def overwrite_record(store: IdempotencyStore, key: Any, record: Any) -> Any:
         await store._bucket.purge(key)
         return await create(store, key, record)
 
-    monkeypatch.setattr(IdempotencyStore, "create", create_anew)
+    monkeypatch.setattr(IdempotencyStore, "create", overwrite_record)
 
 
-def leases_of_the_dead_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def expired_leases_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide_nodes, "_expire", lambda execution, command: ())
 
 
-def snapshots_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def snapshots_not_advanced(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the gateway and by maintenance."""
 
     async def write_nothing(*args: object) -> None:
@@ -102,37 +102,37 @@ def nothing_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_handler, "_may_contain_ours", never)
 
 
-def a_claim_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def break_down(*args: Any) -> Any:
+def claims_raising(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def raise_error(*args: Any) -> Any:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(claim_node, "_start", break_down)
+    monkeypatch.setattr(claim_node, "_start", raise_error)
 
 
 @pytest.mark.parametrize(
     ("sabotage", "promise"),
     [
         (without_the_fence, "nodes with a wrong holder"),
-        (joins_forgotten, "nodes out of order"),
-        (followers_forgotten, "executions stuck"),
+        (joins_ignored, "nodes out of order"),
+        (followers_not_notified, "executions stuck"),
         (cancel_without_effect, "events after a cancel request"),
-        (cancels_not_seen_through, "accepted cancels without effect"),
-        (records_forgotten, "requests done twice"),
-        (leases_of_the_dead_kept, "executions stuck"),
-        (snapshots_left_behind, "systems that do not become idle"),
+        (cancels_not_confirmed, "accepted cancels without effect"),
+        (records_overwritten, "requests done twice"),
+        (expired_leases_kept, "executions stuck"),
+        (snapshots_not_advanced, "systems that do not become idle"),
         (snapshots_without_attempts, "snapshots unlike their log"),
         (waits_not_listed, "indexes unlike the snapshots"),
         (nothing_resumed, "requests with different responses"),
-        (a_claim_that_breaks, "unexpected errors"),
+        (claims_raising, "unexpected errors"),
     ],
 )
-def test_a_program_that_is_broken_on_purpose_is_found(
+def test_a_deliberately_broken_program_is_found(
     sabotage: Sabotage, promise: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert broken_by(sabotage, promise, monkeypatch)
 
 
-def test_the_same_seed_is_the_same_interleaving_down_to_the_last_byte() -> None:
+def test_the_same_seed_gives_the_same_trace() -> None:
     for seed in range(20):
         first, second = play(seed), play(seed, trace=True)
 
@@ -140,7 +140,7 @@ def test_the_same_seed_is_the_same_interleaving_down_to_the_last_byte() -> None:
         assert first.figures == second.figures
 
 
-def test_seeds_differ() -> None:
+def test_different_seeds_give_different_traces() -> None:
     assert len({play(seed).digest for seed in range(10)}) == 10
 
 

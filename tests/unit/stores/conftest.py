@@ -1,4 +1,4 @@
-"""The typed stores in memory: the ports below them have contract suites of their own."""
+"""The typed stores in memory; the ports below have their own contract suites."""
 
 from __future__ import annotations
 

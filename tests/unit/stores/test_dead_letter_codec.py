@@ -30,11 +30,11 @@ values = st.recursive(
 )
 
 
-def changed(**said: Any) -> bytes:
-    return orjson.dumps({**orjson.loads(encode_dead_letter(LETTER)), **said})
+def changed(**fields: Any) -> bytes:
+    return orjson.dumps({**orjson.loads(encode_dead_letter(LETTER)), **fields})
 
 
-def test_a_letter_comes_back_as_it_was_written() -> None:
+def test_a_letter_survives_storage() -> None:
     assert decode_dead_letter(changed(unknown=1)) == LETTER
     assert decode_dead_letter(encode_dead_letter(BARE)) == BARE
 
@@ -43,11 +43,11 @@ def test_a_letter_comes_back_as_it_was_written() -> None:
     "data",
     [b"", b"no json", b"[]", b"{}", changed(reason=5), changed(timestamp="now"), changed(timestamp=True)],
 )
-def test_what_is_no_letter_is_none(data: bytes) -> None:
+def test_an_invalid_letter_is_none(data: bytes) -> None:
     assert decode_dead_letter(data) is None
 
 
-def test_what_a_letter_says_in_a_strange_way_is_not_said() -> None:
+def test_fields_of_the_wrong_type_are_ignored() -> None:
     read = decode_dead_letter(changed(run_id={"a": 1}, tag=7, tags=[1], num_delivered=True, error="e" * 20_000))
 
     assert read is not None
@@ -56,8 +56,8 @@ def test_what_a_letter_says_in_a_strange_way_is_not_said() -> None:
 
 
 @given(st.dictionaries(st.sampled_from([*LETTER.__struct_fields__, "x"]), values))
-def test_whatever_is_read_has_the_types_of_a_letter(said: dict[str, Any]) -> None:
-    read = decode_dead_letter(changed(**said))
+def test_a_decoded_letter_has_the_declared_types(fields: dict[str, Any]) -> None:
+    read = decode_dead_letter(changed(**fields))
 
     if read is not None:
         assert decode_dead_letter(encode_dead_letter(read)) == read

@@ -1,4 +1,4 @@
-"""Dead letters."""
+"""The store of dead letters."""
 
 from __future__ import annotations
 

@@ -42,10 +42,10 @@ async def test_a_repeated_commit_is_found_by_its_id(ports: Ports) -> None:
     assert len(await ports.events.read(run_id)) == 2
 
 
-async def test_a_notice_says_whether_the_commit_may_be_the_last() -> None:
+async def test_a_notice_shows_whether_the_commit_may_be_the_last() -> None:
     memory = MemorySubjectLog()
-    log, run_id, heard = EventLog(memory), new_run_id(), list[CommitHeard]()
-    stop = await log.listen(run_id, heard.append)
+    log, run_id, notices = EventLog(memory), new_run_id(), list[CommitHeard]()
+    stop = await log.listen(run_id, notices.append)
 
     first = await append(log, run_id, created())
     last = await append(log, run_id, completed(), after=first)
@@ -53,7 +53,7 @@ async def test_a_notice_says_whether_the_commit_may_be_the_last() -> None:
     stop()
     await append(log, run_id, tagged("unheard"), after=last)
 
-    assert heard == [CommitHeard(sequence=first), CommitHeard(sequence=last, may_end=True), CommitHeard()]
+    assert notices == [CommitHeard(sequence=first), CommitHeard(sequence=last, may_end=True), CommitHeard()]
 
 
 async def test_the_feed_yields_snapshots_and_removals(ports: Ports) -> None:

@@ -41,7 +41,7 @@ async def test_a_graph_is_read_as_it_was_put(ports: Ports) -> None:
     assert await ports.graphs.all("team-a") == [stored]
 
 
-async def test_a_graph_replaces_the_one_whose_revision_it_names_and_no_other(ports: Ports) -> None:
+async def test_a_put_replaces_only_the_graph_of_the_expected_revision(ports: Ports) -> None:
     first = await put(ports, RELEASE)
     changed = replace(first, version=2, document=of_tasks(["build"], []))
 

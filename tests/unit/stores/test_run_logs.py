@@ -1,4 +1,4 @@
-"""Run logs."""
+"""The store of run logs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def test_a_chunk_is_read_as_it_was_stored(ports: Ports) -> None:
     assert last.chunk.size_bytes == len("größer \U0001f407\n\n\x1b[31mred\x00\n".encode())
 
 
-async def test_chunks_are_read_forwards_and_backwards_among_those_of_others(ports: Ports) -> None:
+async def test_chunks_are_read_in_both_directions_among_those_of_other_runs(ports: Ports) -> None:
     run_id, other_id = new_run_id(), new_run_id()
     stored = []
     for number in range(5):
@@ -87,11 +87,11 @@ async def test_a_writer_that_missed_a_chunk_gets_a_conflict(ports: Ports) -> Non
     assert late == Conflict()
     assert (
         await ports.run_logs.append(run_id, chunk("from the start"), after=0) != Conflict()
-    )  # its own first one, again
+    )  # its own first chunk, again
     assert await ports.run_logs.append(run_id, chunk("from the start", attempt=2), after=0) == Conflict()
 
 
-async def test_the_same_chunk_again_is_found_and_not_stored_twice(ports: Ports) -> None:
+async def test_a_repeated_chunk_is_found_and_not_stored_twice(ports: Ports) -> None:
     run_id = new_run_id()
     first = await append(ports.run_logs, run_id, "one")
     second = chunk("two", behind=first)

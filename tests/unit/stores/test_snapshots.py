@@ -35,16 +35,16 @@ async def test_an_older_version_never_replaces_a_newer_one(ports: Ports) -> None
     outdated = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     await ports.snapshots.advance(execution_at(run_id, 5))
 
-    answer = await ports.snapshots.advance(execution_at(run_id, 2), known=outdated)
+    stored = await ports.snapshots.advance(execution_at(run_id, 2), known=outdated)
     again = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
 
     loaded = await ports.snapshots.load(run_id)
     assert loaded is not None
     assert loaded.execution.version == 5
-    assert answer == again == loaded
+    assert stored == again == loaded
 
 
-async def test_with_an_outdated_known_the_newer_version_still_arrives(ports: Ports) -> None:
+async def test_a_newer_version_is_stored_despite_an_outdated_known_snapshot(ports: Ports) -> None:
     run_id = new_run_id()
     outdated = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     await ports.snapshots.advance(execution_at(run_id, 2))
@@ -56,7 +56,7 @@ async def test_with_an_outdated_known_the_newer_version_still_arrives(ports: Por
     assert loaded.execution.version == 3
 
 
-async def test_whatever_the_order_of_many_writers_the_newest_version_stays(ports: Ports) -> None:
+async def test_the_newest_version_wins_for_any_order_of_writers(ports: Ports) -> None:
     run_id = new_run_id()
     await ports.snapshots.advance(execution_at(run_id, 1), create=True)
 
@@ -80,7 +80,7 @@ async def test_a_touch_renews_the_heartbeat_and_nothing_else(ports: Ports) -> No
     assert loaded.plain == {**before.plain, "heartbeat_at": 50.0}
 
 
-async def test_a_touch_never_turns_the_heartbeat_back(ports: Ports) -> None:
+async def test_a_touch_never_moves_the_heartbeat_back(ports: Ports) -> None:
     run_id = new_run_id()
     await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     await ports.snapshots.touch(run_id, 50.0)
@@ -93,7 +93,7 @@ async def test_a_touch_never_turns_the_heartbeat_back(ports: Ports) -> None:
     assert loaded.plain["heartbeat_at"] == 50.0
 
 
-async def test_a_removed_snapshot_is_gone_and_stays_gone(ports: Ports) -> None:
+async def test_a_removed_snapshot_stays_removed(ports: Ports) -> None:
     run_id = new_run_id()
     known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     assert known is not None
@@ -120,7 +120,7 @@ async def test_a_snapshot_that_changed_meanwhile_is_not_removed(ports: Ports) ->
     assert await ports.snapshots.load(run_id) is not None
 
 
-async def test_of_all_claims_of_one_revision_one_succeeds(ports: Ports) -> None:
+async def test_one_of_many_claims_of_a_revision_succeeds(ports: Ports) -> None:
     run_id = new_run_id()
     known = await ports.snapshots.advance(execution_at(run_id, 1), create=True)
     assert known is not None

@@ -20,7 +20,7 @@ async def test_a_record_is_read_as_it_was_put(ports: Ports) -> None:
     assert await ports.registry.get(WorkerId("w2")) is None
 
 
-async def test_of_two_successors_one_wins(ports: Ports) -> None:
+async def test_one_of_two_successors_wins(ports: Ports) -> None:
     await ports.registry.put(worker(instance_id="dead"))
     dead = await ports.registry.get(WorkerId("w1"))
 
@@ -64,9 +64,9 @@ async def test_hiding_a_worker_changes_nothing_else(ports: Ports) -> None:
     assert hidden is not None
     assert hidden.record == replace(worker(), hidden=True)
     assert await ports.registry.get(WorkerId("w1")) == hidden.record
-    shown = await ports.registry.set_hidden(WorkerId("w1"), False, at=301.0)
-    assert shown is not None
-    assert shown.sequence > hidden.sequence
+    visible = await ports.registry.set_hidden(WorkerId("w1"), False, at=301.0)
+    assert visible is not None
+    assert visible.sequence > hidden.sequence
     assert await ports.registry.get(WorkerId("w1")) == worker()
 
 

@@ -1,4 +1,4 @@
-"""A worker on stores in memory, with runners that do what the test says."""
+"""A worker on stores in memory, with scripted runners."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ QUICK: dict[str, Any] = {
 }
 
 
-def working(world: World, **how: Any) -> AbstractAsyncContextManager[Working]:
-    """A worker of that world; its runners' beginnings are among the world's calls."""
+def running_worker(world: World, **how: Any) -> AbstractAsyncContextManager[Working]:
+    """A worker of the world; starts of its runners are recorded as calls of the world."""
 
     def note() -> None:
         world.faults.calls.append("runner.begin")
@@ -29,7 +29,7 @@ def working(world: World, **how: Any) -> AbstractAsyncContextManager[Working]:
 
 
 async def letters(world: World) -> list[tuple[str, str | None]]:
-    """Reason and run of every dead letter."""
+    """The reason and run of every dead letter."""
     return [(letter.reason, letter.run_id) for letter in await world.truth.dead_letters.recent()]
 
 

@@ -1,4 +1,4 @@
-"""Which flows a resolver says it has, and what comes of a resolver that says it badly."""
+"""Discovery of the flows of a resolver, including invalid declarations."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ ANNOUNCED = (
 
 
 class Resolver:
-    """One that says what it has, as the test wants it."""
+    """A resolver with the given declaration."""
 
     def __init__(self, flows: Any = None) -> None:
         self.flows = flows
-        self.asked: list[str] = []
+        self.calls: list[str] = []
 
     def __call__(self, name: str) -> Flow:
-        self.asked.append(name)
+        self.calls.append(name)
         return READY[name]
 
 
@@ -69,55 +69,57 @@ def generated() -> Iterator[str]:
     yield from READY
 
 
-@pytest.mark.parametrize("said", [READY, list(READY), tuple(READY), generated, lambda: READY, {**READY, "hello": None}])
-def test_a_resolver_declares_flows_by_names_a_mapping_or_a_function(said: Any) -> None:
-    announcement = announce_flows(Resolver(said))
+@pytest.mark.parametrize(
+    "declared", [READY, list(READY), tuple(READY), generated, lambda: READY, {**READY, "hello": None}]
+)
+def test_a_resolver_declares_flows_by_names_a_mapping_or_a_function(declared: Any) -> None:
+    announcement = announce_flows(Resolver(declared))
 
     assert (announcement.flows, announcement.left_out) == (ANNOUNCED, ())
 
 
-@pytest.mark.parametrize("said", [READY, list(READY)])
-def test_otherwise_its_module_declares_them(module: ModuleType, said: Any) -> None:
-    module.FLOWS = said  # type: ignore[attr-defined]
+@pytest.mark.parametrize("declared", [READY, list(READY)])
+def test_a_module_declares_flows_for_a_resolver_without_a_declaration(module: ModuleType, declared: Any) -> None:
+    module.FLOWS = declared  # type: ignore[attr-defined]
 
     assert announce_flows(resolver_of(module)).flows == ANNOUNCED
 
 
-@pytest.mark.parametrize("said", [None, "flows.py:resolve", 7, generated])
-def test_a_resolver_without_a_declaration_announces_nothing(module: ModuleType, said: Any) -> None:
-    module.FLOWS = said  # type: ignore[attr-defined]
+@pytest.mark.parametrize("declared", [None, "flows.py:resolve", 7, generated])
+def test_a_resolver_without_a_declaration_announces_nothing(module: ModuleType, declared: Any) -> None:
+    module.FLOWS = declared  # type: ignore[attr-defined]
 
     for resolver in (resolver_of(module), READY.__getitem__, Resolver()):
         announcement = announce_flows(resolver)
         assert (announcement.flows, announcement.left_out) == ((), ())
 
 
-def test_names_that_were_given_win() -> None:
+def test_given_names_take_precedence() -> None:
     resolver = Resolver(["hello"])
 
     assert announce_flows(resolver, ["pipeline"]).flows == ANNOUNCED[1:]
-    assert resolver.asked == ["pipeline"]
+    assert resolver.calls == ["pipeline"]
 
 
-def test_a_flow_that_lies_ready_is_not_built() -> None:
+def test_a_flow_object_is_not_built_again() -> None:
     resolver = Resolver(READY)
 
     announce_flows(resolver)
 
-    assert resolver.asked == []
+    assert resolver.calls == []
 
 
-def test_where_nothing_may_be_built_other_flows_are_announced_by_name() -> None:
+def test_without_building_flows_are_announced_by_name() -> None:
     resolver = Resolver({"hello": HELLO, "pipeline": lambda: PIPELINE})
 
     announcement = announce_flows(resolver, build=False)
 
     assert announcement.flows == (ANNOUNCED[0], AnnouncedFlow(name="pipeline"))
-    assert resolver.asked == []
+    assert resolver.calls == []
 
 
 @pytest.mark.parametrize("error", [KeyError("gone"), SystemExit(3), KeyboardInterrupt(), RuntimeError("\ud800")])
-def test_a_flow_that_cannot_be_built_is_left_out_and_the_others_are_not(error: BaseException) -> None:
+def test_only_a_flow_that_cannot_be_built_is_left_out(error: BaseException) -> None:
     def resolve(name: str) -> Flow:
         if name == "broken":
             raise error
@@ -130,7 +132,7 @@ def test_a_flow_that_cannot_be_built_is_left_out_and_the_others_are_not(error: B
     assert reason.startswith(f"flow 'broken': {type(error).__name__}")
 
 
-def test_what_is_no_flow_is_left_out() -> None:
+def test_a_value_that_is_no_flow_is_left_out() -> None:
     announcement = announce_flows(lambda name: None, ["hello"])
 
     assert announcement.flows == ()
@@ -141,16 +143,16 @@ def raising() -> Any:
     raise ValueError("no list today")
 
 
-@pytest.mark.parametrize("said", ["hello", 7, raising, [["hello"]]])
-def test_an_invalid_declaration_is_reported_and_given_names_are_used(said: Any) -> None:
-    announcement = announce_flows(Resolver(said))
+@pytest.mark.parametrize("declared", ["hello", 7, raising, [["hello"]]])
+def test_an_invalid_declaration_is_reported_and_given_names_are_used(declared: Any) -> None:
+    announcement = announce_flows(Resolver(declared))
 
     assert announcement.flows == ()
     assert announcement.left_out[0].startswith("the flows that the resolver declares: ")
-    assert announce_flows(Resolver(said), ["hello"]).flows == ANNOUNCED[:1]
+    assert announce_flows(Resolver(declared), ["hello"]).flows == ANNOUNCED[:1]
 
 
-def test_a_resolver_with_endless_names_comes_to_an_end() -> None:
+def test_the_number_of_declared_names_is_bounded() -> None:
     announcement = announce_flows(Resolver(lambda: map(str, count())), build=False)
 
     assert len(announcement.flows) == MAX_FLOWS
@@ -171,7 +173,7 @@ def test_names_in_a_setting_are_joined_by_commas() -> None:
     assert parse_names("") == ()
 
 
-def test_the_edges_of_a_flow_are_between_its_own_tasks_although_tasks_know_those_of_other_flows() -> None:
+def test_edges_connect_only_tasks_of_the_same_flow() -> None:
     load, save, report = task("load"), task("save"), task("report")
     first = Flow("first") >> load >> [save, report]
     second = Flow("second") >> save
@@ -185,7 +187,7 @@ def test_too_many_edges_are_rejected() -> None:
         edges_of(PIPELINE, most=0)
 
 
-def test_a_flow_that_branches_has_tasks_and_no_edges() -> None:
+def test_a_flow_with_branches_has_tasks_and_no_edges() -> None:
     branching = Flow("branching") >> task("load") >> task("check") >> task("again") % "$ctx.results.check"
 
     assert sorted(names_in_order(branching)) == ["again", "check", "load"]

@@ -23,7 +23,7 @@ def _imports_are_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iter
         del sys.modules[name]
 
 
-def test_a_file_is_found_with_its_neighbours(tmp_path: Path) -> None:
+def test_a_file_can_import_its_siblings(tmp_path: Path) -> None:
     (tmp_path / "my_neighbour.py").write_text("NAME = 'next door'")
     (tmp_path / "my_flows.py").write_text("import my_neighbour\ndef resolve(name): return my_neighbour.NAME")
 
@@ -40,7 +40,7 @@ def test_a_module_below_the_working_folder_is_found(tmp_path: Path) -> None:
     assert resolver("any") == "any"
 
 
-def test_a_file_does_not_take_the_place_of_a_loaded_module(tmp_path: Path) -> None:
+def test_a_file_does_not_replace_a_loaded_module(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("def resolve(name): return name")
     real = sys.modules["json"]
 
@@ -50,7 +50,7 @@ def test_a_file_does_not_take_the_place_of_a_loaded_module(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "reason"),
     [
         ("my_flows", "is not of the form module:function or path/to/file.py:function"),
         (":resolve", "is not of the form"),
@@ -63,7 +63,7 @@ def test_a_file_does_not_take_the_place_of_a_loaded_module(tmp_path: Path) -> No
         ("./invalid.py:resolve", "cannot be imported: SyntaxError"),
     ],
 )
-def test_a_resolver_that_cannot_be_loaded_names_the_reason(tmp_path: Path, spec: str, said: str) -> None:
+def test_a_resolver_that_cannot_be_loaded_names_the_reason(tmp_path: Path, spec: str, reason: str) -> None:
     (tmp_path / "flows.py").write_text("NUMBER = 1")
     (tmp_path / "broken.py").write_text("1 / 0")
     (tmp_path / "leaving.py").write_text("import sys; sys.exit(2)")
@@ -72,10 +72,10 @@ def test_a_resolver_that_cannot_be_loaded_names_the_reason(tmp_path: Path, spec:
     with pytest.raises(InvalidUsage) as refused:
         load_resolver(spec)
 
-    assert said in refused.value.detail
+    assert reason in refused.value.detail
 
 
-def test_without_a_spec_there_is_no_flow_and_the_working_directory_can_be_imported_from(tmp_path: Path) -> None:
+def test_without_a_spec_there_is_no_flow_and_the_working_folder_is_importable(tmp_path: Path) -> None:
     resolver = load_resolver("")
 
     with pytest.raises(KeyError, match="any"):
@@ -83,7 +83,7 @@ def test_without_a_spec_there_is_no_flow_and_the_working_directory_can_be_import
     assert sys.path[0] == str(tmp_path)
 
 
-def test_beside_a_resolver_the_working_folder_comes_last(tmp_path: Path) -> None:
+def test_with_a_resolver_the_working_folder_is_searched_last(tmp_path: Path) -> None:
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "far_flows.py").write_text("def resolve(name): return name")
 

@@ -1,4 +1,4 @@
-"""One flow in one real pyoco Engine: what is steps of it, and how it ends."""
+"""One flow in a real pyoco Engine: its steps and its end."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from pyoco_server.worker.runner_process.task_result import to_storable
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # pyoco makes ./artifacts
+def _in_a_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # pyoco creates ./artifacts
 
 
 def job(**params: Any) -> RunJob:
@@ -65,7 +65,7 @@ def play(flow: Flow, cancel: CancelSwitch | None = None, **params: Any) -> tuple
 
 
 def summary(steps: list[Step]) -> list[tuple[str, str, int]]:
-    """The steps of nodes, short: (began | succeeded | failed, node, nth)."""
+    """The steps of nodes as (began | succeeded | failed, node, nth)."""
     short = {TaskStarted: "began", TaskProgressed: "progressed", TaskSucceeded: "succeeded", TaskFailed: "failed"}
     return [(short[type(step)], step.node, step.nth) for step in steps if not isinstance(step, TasksDeclared)]
 
@@ -85,7 +85,7 @@ def raising(error: BaseException) -> Callable[[], None]:
     return raise_it
 
 
-def test_a_flow_tells_its_nodes_their_outputs_and_that_it_completed() -> None:
+def test_a_flow_reports_its_nodes_outputs_and_completion() -> None:
     @task
     def double(n: int) -> int:
         return 2 * n
@@ -109,7 +109,7 @@ def test_a_flow_tells_its_nodes_their_outputs_and_that_it_completed() -> None:
     assert steps[0].at <= ended.at
 
 
-def test_the_same_flow_runs_again_and_is_guarded_only_once() -> None:
+def test_a_flow_that_runs_again_is_instrumented_once() -> None:
     @task
     def first(n: int) -> int:
         return n
@@ -144,16 +144,16 @@ def test_a_task_that_raises_fails_the_run_with_its_traceback() -> None:
 def test_a_retry_that_succeeds_is_not_a_failure() -> None:
     tries: list[int] = []
 
-    def shaky() -> int:
+    def flaky() -> int:
         tries.append(1)
         if len(tries) == 1:
             raise OSError("not yet")
         return len(tries)
 
-    steps, ended = play(flow_of(named("shaky", shaky, retries=3)))
+    steps, ended = play(flow_of(named("flaky", flaky, retries=3)))
 
-    assert summary(steps) == [("began", "shaky", 1), ("succeeded", "shaky", 1)]
-    assert outputs(steps) == {"shaky": 2}
+    assert summary(steps) == [("began", "flaky", 1), ("succeeded", "flaky", 1)]
+    assert outputs(steps) == {"flaky": 2}
     assert ended.how == "completed"
 
 
@@ -200,7 +200,7 @@ def test_a_task_reports_progress_and_its_last_report_precedes_its_end() -> None:
     assert [word for word, *_ in summary(steps)] == ["began", "progressed", "progressed", "succeeded"]
 
 
-def test_tasks_side_by_side_and_their_helpers_report_each_for_its_own_task() -> None:
+def test_parallel_tasks_and_their_threads_report_progress_for_their_own_task() -> None:
     together = threading.Barrier(2, timeout=5)
 
     def work(ctx: Any, percent: float) -> None:
@@ -218,7 +218,7 @@ def test_tasks_side_by_side_and_their_helpers_report_each_for_its_own_task() -> 
     assert progress_of(steps, "right") == [(20.0, "from a helper")]
 
 
-def test_a_flow_can_say_how_far_it_is_where_plain_pyoco_runs_it_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_flow_that_reports_progress_also_runs_in_plain_pyoco(capsys: pytest.CaptureFixture[str]) -> None:
     def load(ctx: Any) -> int:
         getattr(ctx, "progress", print)(42, "halfway")
         return 1
@@ -265,13 +265,13 @@ def test_the_nodes_of_a_loop_are_numbered() -> None:
     assert ended.how == "completed"
 
 
-def test_tasks_of_a_parallel_group_run_side_by_side() -> None:
+def test_tasks_of_a_parallel_group_run_concurrently() -> None:
     both_there = threading.Barrier(2, timeout=5)
 
-    def meet() -> int:
+    def wait_for_both() -> int:
         return both_there.wait() >= 0
 
-    start, left, right = named("start", lambda: 0), named("left", meet), named("right", meet)
+    start, left, right = named("start", lambda: 0), named("left", wait_for_both), named("right", wait_for_both)
     join = named("join", lambda left, right: [left, right])
 
     steps, ended = play(flow_of(start, [left, right], join))
@@ -291,14 +291,14 @@ def test_tasks_of_a_parallel_group_run_side_by_side() -> None:
         (asyncio.CancelledError(), "the task raised CancelledError"),
     ],
 )
-def test_a_task_cannot_leave_with_more_than_an_exception(error: BaseException, message: str) -> None:
+def test_an_exit_of_a_task_is_an_ordinary_failure(error: BaseException, message: str) -> None:
     steps, ended = play(flow_of(named("leave", raising(error))))
 
     assert [failed.message for failed in failures(steps)] == [message]
     assert (ended.how, ended.error_type, ended.message) == ("failed", "TaskExited", message)
 
 
-def test_a_cancel_during_a_task_ends_cancelled_and_starts_nothing_more() -> None:
+def test_a_cancel_during_a_task_starts_no_further_task() -> None:
     cancel = CancelSwitch()
     seen: list[bool] = []
 
@@ -347,7 +347,7 @@ def test_a_cancel_stops_retries_at_once() -> None:
     assert ended.how == "cancelled"
 
 
-def test_a_cancel_ends_a_loop_between_its_rounds() -> None:
+def test_a_cancel_ends_a_loop_between_iterations() -> None:
     cancel = CancelSwitch()
 
     steps, ended = play(flow_of(named("round", cancel.set)[1000]), cancel)
@@ -356,7 +356,7 @@ def test_a_cancel_ends_a_loop_between_its_rounds() -> None:
     assert ended.how == "cancelled"
 
 
-def test_a_cancel_reaches_into_an_async_task() -> None:
+def test_a_cancel_interrupts_an_async_task() -> None:
     cancel = CancelSwitch()
 
     async def wait_for_ever() -> None:
@@ -368,7 +368,7 @@ def test_a_cancel_reaches_into_an_async_task() -> None:
     assert ended.how == "cancelled"
 
 
-class Unwilling(list[int]):
+class Unprintable(list[int]):
     def __repr__(self) -> str:
         raise RuntimeError("no")
 
@@ -391,17 +391,15 @@ class Wordy(list[int]):
         ([None, {"deep": math.inf}], {"repr": "[None, {'deep': inf}]", "type": "list"}),
         ("\ud800", {"repr": "'\\ud800'", "type": "str"}),
         ({7: 2**70}, {"repr": "{7: 1180591620717411303424}", "type": "dict"}),
-        (Unwilling([2**64]), {"repr": "<Unwilling whose repr raised RuntimeError>", "type": "Unwilling"}),
+        (Unprintable([2**64]), {"repr": "<Unprintable whose repr raised RuntimeError>", "type": "Unprintable"}),
         (Wordy([2**64]), {"repr": "w" * 4096, "type": "Wordy"}),
     ],
 )
-def test_an_output_is_stored_as_json_or_where_our_stores_cannot_hold_it_as_its_repr(
-    value: object, stored: object
-) -> None:
+def test_an_output_that_cannot_be_stored_as_json_is_stored_as_its_repr(value: object, stored: object) -> None:
     assert to_storable(value) == stored
 
 
-def knot() -> list[object]:
+def cyclic_list() -> list[object]:
     tied: list[object] = []
     tied.append(tied)
     return tied
@@ -416,7 +414,7 @@ async def many() -> AsyncIterator[int]:
     [
         ({1, 2}, "Type is not JSON serializable: set"),
         ({"when": object()}, "Type is not JSON serializable: object"),
-        (knot(), "Recursion limit reached"),
+        (cyclic_list(), "Recursion limit reached"),
         ((n for n in [1]), "the task yields instead of returning"),
         (many(), "the task yields instead of returning"),
     ],
@@ -431,7 +429,7 @@ def test_a_result_that_is_not_json_fails_its_task_with_advice(value: object, why
     assert ended.how == "failed"
 
 
-def test_an_object_that_is_no_json_reaches_later_tasks_through_the_scratch() -> None:
+def test_an_object_that_is_no_json_is_passed_through_the_scratch() -> None:
     def put(ctx: Any) -> None:
         ctx.scratch["seen"] = {1, 2}
 
@@ -450,7 +448,7 @@ def test_a_large_output_is_stored_as_its_size_and_its_beginning() -> None:
     assert stored == {"truncated": True, "bytes": 100_002, "preview": '"' + "x" * 1023}
 
 
-def test_an_output_is_what_it_was_when_its_task_ended() -> None:
+def test_an_output_is_captured_at_the_end_of_its_task() -> None:
     shared: list[int] = [1]
 
     steps, _ = play(flow_of(named("make", lambda: shared), named("change", lambda: shared.append(2))))
@@ -458,7 +456,7 @@ def test_an_output_is_what_it_was_when_its_task_ended() -> None:
     assert outputs(steps)["make"] == [1]
 
 
-def test_long_error_texts_are_cut() -> None:
+def test_long_error_texts_are_truncated() -> None:
     def deep(n: int) -> None:
         if n == 0:
             raise ValueError("é" * 100_000)
@@ -484,7 +482,7 @@ def test_an_error_whose_str_raises_is_still_reported() -> None:
     assert "Mute" in ended.traceback
 
 
-def test_the_standard_streams_are_the_originals_again() -> None:
+def test_the_standard_streams_are_restored() -> None:
     before = sys.stdout, sys.stderr
 
     def replace() -> None:
@@ -504,7 +502,7 @@ def test_an_unknown_flow_is_not_found() -> None:
     assert ended.message == "no flow named 'main' is served here"
 
 
-def test_a_resolver_that_breaks_fails_the_run() -> None:
+def test_a_resolver_that_raises_fails_the_run() -> None:
     def broken(_name: str) -> Flow:
         raise OSError("the disk is gone")
 
@@ -513,7 +511,7 @@ def test_a_resolver_that_breaks_fails_the_run() -> None:
     assert (ended.how, ended.error_type, ended.message) == ("failed", "OSError", "the disk is gone")
 
 
-def test_a_resolver_that_returns_something_else_fails_the_run() -> None:
+def test_a_resolver_that_returns_no_flow_fails_the_run() -> None:
     ended = run_job(lambda name: name, job(), lambda step: None, CancelSwitch())
 
     assert ended.how == "failed"
@@ -521,7 +519,7 @@ def test_a_resolver_that_returns_something_else_fails_the_run() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 129])
-def test_a_task_whose_name_cannot_be_stored_fails_the_run_before_anything_has_begun(name: str) -> None:
+def test_an_invalid_task_name_fails_the_run_before_its_first_task(name: str) -> None:
     ran: list[str] = []
 
     steps, ended = play(flow_of(named("first", lambda: ran.append("first")), named(name, lambda: ran.append(name))))
@@ -530,7 +528,7 @@ def test_a_task_whose_name_cannot_be_stored_fails_the_run_before_anything_has_be
     assert (ended.how, ended.message) == ("failed", f"the name of a task has 1 to 128 characters, not {len(name)}")
 
 
-def test_a_flow_of_too_many_tasks_fails_before_anything_has_begun() -> None:
+def test_a_flow_with_too_many_tasks_fails_before_its_first_task() -> None:
     steps, ended = play(flow_of(*(named(f"t{place}", lambda: None) for place in range(MAX_NODES + 1))))
 
     assert steps == []

@@ -1,4 +1,4 @@
-"""From a flow.yaml to a flow that runs: what pyoco is given is what its reader would read."""
+"""From a flow.yaml to a runnable flow: pyoco gets what its own reader would return."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_the_same_file_runs_many_times_in_one_process() -> None:
         ("M_keyless:load", "KeyError"),
     ],
 )
-def test_a_callable_that_is_not_there_fails_the_run_by_its_name(callable_name: str, reason: str) -> None:
+def test_a_missing_callable_fails_the_run_with_its_name(callable_name: str, reason: str) -> None:
     ended, _ = run(f"tasks: {{first: {{callable: '{callable_name}'}}}}\nflow: {{graph: first}}")
 
     assert (ended.how, ended.error_type) == ("failed", "TaskNotLoadable")
@@ -116,13 +116,13 @@ def test_a_callable_that_is_not_there_fails_the_run_by_its_name(callable_name: s
     assert reason in ended.message
 
 
-def test_a_task_that_the_graph_does_not_need_may_be_missing() -> None:
+def test_a_task_outside_the_graph_may_be_missing() -> None:
     ended, _ = run("tasks: {a: {callable: 'M:load'}, b: {callable: 'no_such_module:f'}}\nflow: {graph: a}")
 
     assert ended.how == "completed"
 
 
-def test_a_plug_in_that_is_not_there_fails_the_run_by_its_name() -> None:
+def test_a_missing_plug_in_fails_the_run_with_its_name() -> None:
     ended, _ = run("tasks: {a: {use: demo/double}}\nflow: {graph: a}")
 
     assert ended.how == "failed"
@@ -130,14 +130,14 @@ def test_a_plug_in_that_is_not_there_fails_the_run_by_its_name() -> None:
     assert "'a' uses unknown task 'demo/double'" in ended.message
 
 
-def test_a_file_that_no_gateway_has_seen_is_read_as_strictly() -> None:
+def test_a_file_from_a_foreign_producer_is_read_as_strictly() -> None:
     ended, _ = run("tasks: {a: {callable: 'M:load'}, a: {callable: 'M:load'}}\nflow: {graph: a}")
 
     assert ended.how == "failed"
     assert "stands twice" in (ended.message or "")
 
 
-def test_what_is_not_allowed_is_not_imported() -> None:
+def test_a_forbidden_callable_is_not_imported() -> None:
     ended, _ = run("tasks: {a: {callable: 'M_leaving:load'}}\nflow: {graph: a}", allow=("other:*",))
 
     assert ended.how == "failed"
@@ -151,7 +151,7 @@ def test_the_parsed_file_is_what_the_reader_of_pyoco_returns(tmp_path: Path) -> 
 
     ours, theirs = read_flow_file(WHOLE.encode()), PyocoConfig.from_yaml(str(path))
 
-    theirs.tasks["save"].inputs = {}  # left empty there: None to pyoco's reader, which its loader takes for {}
+    theirs.tasks["save"].inputs = {}  # empty in the file: None for pyoco's reader, {} for its loader
     assert (ours.graph_text, ours.pipes) == (theirs.flow.graph, theirs.pipes)
     assert ours.defaults == theirs.flow.defaults
     tasks = {name: asdict(task) | {"outputs": list(task.outputs)} for name, task in ours.tasks.items()}

@@ -1,4 +1,4 @@
-"""Intake: jobs as the contract has them are read, and whatever else lies in the queue is refused by name."""
+"""Parsing of jobs: the form of the contract is accepted; anything else is refused with a reason."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def refusal(payload: bytes) -> InvalidJob:
     return refused.value
 
 
-def test_a_job_with_only_what_is_required_has_no_labels_and_no_params() -> None:
+def test_a_job_with_only_required_fields_has_no_labels_and_no_params() -> None:
     assert parse_job(job()) == Job(
         run_id=RunId(RUN_ID), flow_name="hello", tag="default", submitted_at=1_700_000_000.5, tags=(), params={}
     )
 
 
-def test_a_job_may_have_labels_params_and_fields_that_we_do_not_know() -> None:
+def test_a_job_may_have_labels_params_and_unknown_fields() -> None:
     read = parse_job(job(tags=["nightly", "夜間"], params={"n": 1}, schema_version=7))
 
     assert read.tags == ("nightly", "夜間")
@@ -50,17 +50,17 @@ def test_a_job_may_have_a_time_limit() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "60", [], 1e300, MAX_TIMEOUT_SEC + 1])
-def test_a_time_limit_that_is_none_is_refused(value: object) -> None:
+def test_an_invalid_time_limit_is_refused(value: object) -> None:
     assert "timeout_sec" in refusal(job(timeout_sec=value)).detail
 
 
 @pytest.mark.parametrize("value", ["request-1", "夜間", "x" * MAX_CORRELATION_ID_CHARS])
-def test_a_job_may_say_what_its_asking_is_recognised_by(value: str) -> None:
+def test_a_job_may_have_a_correlation_id(value: str) -> None:
     assert parse_job(job(correlation_id=value)).correlation_id == value
 
 
 @pytest.mark.parametrize("value", ["", "a\nb", "\x00", "x" * (MAX_CORRELATION_ID_CHARS + 1), 7, ["a"], {}, True, ...])
-def test_an_odd_correlation_id_is_none_and_no_reason_to_refuse_the_job(value: object) -> None:
+def test_an_invalid_correlation_id_is_ignored(value: object) -> None:
     assert parse_job(job(correlation_id=value)).correlation_id is None
 
 
@@ -113,7 +113,7 @@ def test_a_refused_job_names_its_run_if_it_has_one() -> None:
     assert refusal(job(flow_name=...)).facts["run_id"] == RUN_ID
 
 
-def test_a_run_id_that_is_none_is_called_so() -> None:
+def test_an_invalid_run_id_is_reported() -> None:
     refused = refusal(job(run_id="../../etc/passwd"))
 
     assert "run_id" in refused.detail
@@ -129,7 +129,7 @@ def test_a_run_id_that_is_none_is_called_so() -> None:
         ),
     )
 )
-def test_any_object_is_a_job_or_an_invalid_job_and_nothing_else(changed: dict[str, Any]) -> None:
+def test_any_object_is_a_job_or_an_invalid_job(changed: dict[str, Any]) -> None:
     try:
         read = parse_job(orjson.dumps({**GOOD, **changed}))
     except InvalidJob:

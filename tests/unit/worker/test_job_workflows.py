@@ -19,7 +19,7 @@ from pyoco_server.worker.runner_process.protocol import RunJob, job_from_wire
 from support.flow_files import TWO_TASKS, workflow
 from support.samples import job_for, new_run_id
 from support.world import THEIRS, World
-from unit.worker.conftest import QUICK, working
+from unit.worker.conftest import QUICK, running_worker
 
 
 async def put_into_queue(world: World, job: dict[str, Any], created_sequence: int | None = None) -> None:
@@ -34,8 +34,8 @@ def foreign(run_id: RunId, text: object, **more: Any) -> dict[str, Any]:
 
 
 async def begun_text(world: World) -> str | None:
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         assert runner.job is not None
         runner.end()
         await world.until(RunId(runner.job.run_id), "COMPLETED")
@@ -43,15 +43,15 @@ async def begun_text(world: World) -> str | None:
 
 
 async def refused(world: World, run_id: RunId) -> str:
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.done("delivery.term")
-        assert at_work.executor.runs == 0
-    shown = await world.shown(run_id)
-    assert shown is not None
-    assert shown.plain["status"] == "FAILED"
+        assert handle.executor.runs == 0
+    snapshot = await world.snapshot(run_id)
+    assert snapshot is not None
+    assert snapshot.plain["status"] == "FAILED"
     (letter,) = await world.truth.dead_letters.recent()
     assert (letter.reason, letter.run_id) == ("invalid_job", run_id)
-    return str(shown.plain["error"])
+    return str(snapshot.plain["error"])
 
 
 async def test_the_runner_is_given_the_text_of_the_job(world: World) -> None:
@@ -60,7 +60,7 @@ async def test_the_runner_is_given_the_text_of_the_job(world: World) -> None:
     assert await begun_text(world) == TWO_TASKS
 
 
-async def test_a_run_of_a_resolver_flow_has_no_text_whatever_its_job_contains(world: World) -> None:
+async def test_a_run_of_a_resolver_flow_ignores_a_text_in_its_job(world: World) -> None:
     run_id = await world.submit()
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     await delivery.ack()
@@ -70,9 +70,7 @@ async def test_a_run_of_a_resolver_flow_has_no_text_whatever_its_job_contains(wo
 
 
 @pytest.mark.parametrize("brought", [None, TWO_TASKS.replace("tasks:load", "os:abort")], ids=["none", "another"])
-async def test_a_job_without_the_text_or_with_another_one_is_run_with_the_text_of_the_log(
-    world: World, brought: str | None
-) -> None:
+async def test_a_job_runs_the_text_of_the_log_even_if_its_own_differs(world: World, brought: str | None) -> None:
     run_id = await world.submit(workflow=workflow())
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     await delivery.ack()
@@ -81,26 +79,26 @@ async def test_a_job_without_the_text_or_with_another_one_is_run_with_the_text_o
     assert await begun_text(world) == TWO_TASKS
 
 
-async def test_a_run_that_is_taken_over_still_has_its_text(world: World) -> None:
+async def test_a_run_keeps_its_text_after_a_take_over(world: World) -> None:
     run_id = await world.submit(workflow=workflow())
     await world.start(run_id, THEIRS)
 
     assert await begun_text(world) == TWO_TASKS
-    assert (await world.told(run_id)).attempt == 2
+    assert (await world.execution(run_id)).attempt == 2
 
 
 async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(world: World) -> None:
     run_id = new_run_id()
     await put_into_queue(world, foreign(run_id, TWO_TASKS, params={"n": 3}))
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         assert runner.job is not None
         assert (runner.job.workflow_yaml, runner.job.params) == (TWO_TASKS, {"day": "monday", "n": 3})
         runner.end()
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert shown["tasks"] == {"load": "PENDING", "save": "PENDING"}
-    assert shown["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
+    assert run["tasks"] == {"load": "PENDING", "save": "PENDING"}
+    assert run["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
 
 
 @pytest.mark.parametrize(
@@ -113,7 +111,7 @@ async def test_a_flow_yaml_of_a_foreign_producer_is_adopted_with_its_defaults(wo
         (7, "workflow_yaml"),
     ],
 )
-async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_no_job(
+async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_an_invalid_job(
     world: World, text: object, reason: str
 ) -> None:
     run_id = new_run_id()
@@ -122,7 +120,7 @@ async def test_a_foreign_flow_yaml_that_a_gateway_would_refuse_is_no_job(
     assert reason in await refused(world, run_id)
 
 
-async def test_a_foreign_flow_yaml_may_call_only_what_is_allowed() -> None:
+async def test_a_foreign_flow_yaml_may_use_only_allowed_callables() -> None:
     world = World(clock=SystemClock(), **QUICK | {"callable_allow": "team.*:*, tasks:load"})
     run_id = new_run_id()
     await put_into_queue(world, foreign(run_id, TWO_TASKS))
@@ -133,15 +131,15 @@ async def test_a_foreign_flow_yaml_may_call_only_what_is_allowed() -> None:
 async def test_the_runner_gets_the_allowed_callables(world: World) -> None:
     world = World(clock=SystemClock(), **QUICK | {"callable_allow": "tasks:*, team.*:*"})
     await world.submit(workflow=workflow())
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         assert runner.job is not None
         assert runner.job.callable_allow == ("tasks:*", "team.*:*")
         runner.end()
 
 
-async def test_a_run_whose_text_is_nowhere_fails_and_is_not_mistaken_for_a_flow_of_that_name(world: World) -> None:
-    stamped = workflow().stamped((await world.told(await world.submit())).request)
+async def test_a_run_without_its_text_fails_and_runs_no_flow_of_its_name(world: World) -> None:
+    stamped = workflow().stamped((await world.execution(await world.submit())).request)
     (delivery,) = await (await world.truth.queue.open("default")).receive(1)
     await delivery.ack()
     run_id = await world.submit(stamped)
@@ -149,28 +147,28 @@ async def test_a_run_whose_text_is_nowhere_fails_and_is_not_mistaken_for_a_flow_
     assert "is not in its log" in await refused(world, run_id)
 
 
-def test_a_job_has_the_field_only_when_there_is_a_text() -> None:
+def test_a_job_has_the_workflow_field_only_with_a_text() -> None:
     job = job_for(new_run_id())
 
     assert "workflow_yaml" not in orjson.loads(msgspec.json.encode(job))
     assert parse_job(msgspec.json.encode(job)).workflow_yaml is None
 
 
-async def test_a_job_with_a_text_is_read_back_the_same(world: World) -> None:
-    execution = await world.told(await world.submit(workflow=workflow()))
+async def test_a_job_with_a_text_survives_a_round_trip(world: World) -> None:
+    execution = await world.execution(await world.submit(workflow=workflow()))
 
     job = job_of(execution, TWO_TASKS)
 
     assert parse_job(msgspec.json.encode(job)) == job
 
 
-def test_a_job_survives_the_wire() -> None:
+def test_a_job_survives_a_round_trip() -> None:
     job = RunJob(run_id="r", flow_name="f", params={}, attempt=2, workflow_yaml=TWO_TASKS, callable_allow=("a:*",))
 
     assert job_from_wire(orjson.loads(orjson.dumps(job))) == job
 
 
-def test_the_limit_of_a_run_goes_with_its_job_and_is_left_out_where_there_is_none() -> None:
+def test_a_job_has_the_time_limit_of_its_run_if_there_is_one() -> None:
     created = Execution(execution_id=new_run_id(), created_at=1.0, request=Request(flow_name="f", tag="default"))
     limited = replace(created, request=replace(created.request, timeout_sec=90.5))
 

@@ -1,4 +1,4 @@
-"""What waits of a run's log: everything while there is room; where there was none, one marker and the last lines."""
+"""The buffer of a run's log: all lines up to its limit, then one marker and the last lines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def numbered(first: int, count: int) -> list[LogLine]:
 
 
 @given(st.lists(st.lists(st.text(max_size=20), min_size=1, max_size=5), max_size=10), st.integers(1, 200))
-def test_while_there_is_room_lines_come_out_as_they_went_in(batches: list[list[str]], size: int) -> None:
+def test_lines_within_the_limit_are_unchanged(batches: list[list[str]], size: int) -> None:
     buffer = LogBuffer(PLENTY)
     for batch in batches:
         buffer.add(lines(*batch))
@@ -37,7 +37,7 @@ def test_while_there_is_room_lines_come_out_as_they_went_in(batches: list[list[s
     assert buffer.waiting_bytes == 0
 
 
-def test_a_log_that_is_full_keeps_the_last_lines_for_its_end_behind_one_marker() -> None:
+def test_a_full_log_has_one_marker_and_the_last_lines() -> None:
     buffer = LogBuffer(4096)
     for number in range(0, 1000, 10):
         buffer.add(numbered(number, 10))
@@ -57,7 +57,7 @@ def test_a_log_that_is_full_keeps_the_last_lines_for_its_end_behind_one_marker()
 
 
 @given(st.lists(st.lists(st.text(max_size=300), min_size=1, max_size=8), max_size=60), st.integers(1024, 5000))
-def test_no_more_is_taken_than_the_limit_allows(batches: list[list[str]], limit: int) -> None:
+def test_the_buffer_never_exceeds_its_limit(batches: list[list[str]], limit: int) -> None:
     buffer = LogBuffer(limit)
     found: list[LogLine] = []
     for batch in batches:
@@ -71,7 +71,7 @@ def test_no_more_is_taken_than_the_limit_allows(batches: list[list[str]], limit:
     assert sum(text.startswith("[pyoco: ") for text in texts(found)) <= 1
 
 
-def test_what_an_earlier_attempt_has_written_counts() -> None:
+def test_lines_of_earlier_attempts_count_towards_the_limit() -> None:
     buffer = LogBuffer(4096)
     buffer.used(4000)
 
@@ -83,7 +83,7 @@ def test_what_an_earlier_attempt_has_written_counts() -> None:
     assert texts(buffer.take(PLENTY))[-1] == "line 0199"
 
 
-def test_lines_without_room_are_dropped_with_a_marker_in_their_place() -> None:
+def test_lines_beyond_the_buffer_are_replaced_by_a_marker() -> None:
     buffer = LogBuffer(PLENTY, waiting_cap_bytes=1000)
     buffer.add(numbered(0, 50))
     for number in range(50, 9050, 50):

@@ -1,4 +1,4 @@
-"""What Python's streams write in a runner, read as its supervisor reads it."""
+"""Output of Python's streams in a runner, decoded as by its supervisor."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def captured(tmp_path: Path) -> Iterator[Captured]:
     os.close(made.descriptor)
 
 
-def test_a_line_is_out_before_the_write_returns(captured: Captured) -> None:
+def test_a_line_is_delivered_before_the_write_returns(captured: Captured) -> None:
     captured.stdout.write("one\ntw")
 
     assert captured.texts() == ["one"]
@@ -49,7 +49,7 @@ def test_a_line_is_out_before_the_write_returns(captured: Captured) -> None:
     assert captured.texts() == ["one", "two"]
 
 
-def test_what_is_flushed_is_out_and_its_line_goes_on(captured: Captured) -> None:
+def test_flushed_text_is_delivered_and_its_line_continues(captured: Captured) -> None:
     captured.stdout.write("load")
     captured.stdout.flush()
 
@@ -73,7 +73,7 @@ def test_an_endless_line_is_delivered_in_parts(captured: Captured, flush_every: 
 
 
 @pytest.mark.parametrize("length", [4_000, 9_000, 70_000, 200_000])
-def test_a_long_line_has_no_empty_one_behind_it(captured: Captured, length: int) -> None:
+def test_a_long_line_is_not_followed_by_an_empty_one(captured: Captured, length: int) -> None:
     print("x" * length, file=captured.stdout)
     print("y" * length, file=captured.stdout, flush=True)
     captured.stdout.write("z" * length)
@@ -87,7 +87,7 @@ def test_a_long_line_has_no_empty_one_behind_it(captured: Captured, length: int)
     assert found.count("") == 1
 
 
-def test_lines_belong_to_the_task_of_their_thread_and_else_to_the_one_that_runs_alone(captured: Captured) -> None:
+def test_lines_belong_to_the_task_of_their_thread_or_to_the_only_running_task(captured: Captured) -> None:
     def in_thread(work: Callable[[], object]) -> None:
         thread = threading.Thread(target=work)
         thread.start()
@@ -111,7 +111,7 @@ def test_lines_belong_to_the_task_of_their_thread_and_else_to_the_one_that_runs_
     ]
 
 
-def test_a_stream_refuses_what_any_other_refuses(captured: Captured) -> None:
+def test_a_stream_refuses_the_same_values_as_a_text_stream(captured: Captured) -> None:
     with pytest.raises(TypeError):
         captured.stdout.write(b"bytes")  # type: ignore[arg-type]
     captured.stdout.close()
@@ -119,7 +119,7 @@ def test_a_stream_refuses_what_any_other_refuses(captured: Captured) -> None:
         captured.stdout.write("late")
 
 
-def test_what_cannot_be_encoded_is_written_as_an_escape(captured: Captured) -> None:
+def test_unencodable_characters_are_escaped(captured: Captured) -> None:
     captured.stdout.write("half \ud800 a character\n")
 
     assert captured.texts() == ["half \\ud800 a character"]
@@ -128,7 +128,7 @@ def test_what_cannot_be_encoded_is_written_as_an_escape(captured: Captured) -> N
 @pytest.mark.parametrize("binary", [False, True], ids=["print", "buffer"])
 def test_a_child_that_makes_stdout_non_blocking_does_not_break_the_streams(binary: bool) -> None:
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)  # what libuv does to the descriptors it inherits
+    os.set_blocking(writer, False)  # as libuv does with inherited descriptors
     stdout = CapturedStream(OutputCapture(writer), writer, "stdout")
     text = "x" * 999 + "\n"
     received: list[bytes] = []
@@ -137,7 +137,7 @@ def test_a_child_that_makes_stdout_non_blocking_does_not_break_the_streams(binar
         while data := os.read(reader, 65536):
             received.append(data)
 
-    for _ in range(60):  # almost a pipe full, before anything is read
+    for _ in range(60):  # nearly fills the pipe before the first read
         stdout.write(text)
     draining = threading.Thread(target=drain)
     threading.Timer(0.05, draining.start).start()

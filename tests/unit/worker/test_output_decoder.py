@@ -1,4 +1,4 @@
-"""What a runner writes, as lines: tagged or not, however its bytes are split, nothing lost and nothing mixed up."""
+"""Decoding of a runner's output into lines: tagged or plain, for any split of the bytes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_lines_survive_any_split_of_their_bytes(lines: list[str], size: int) -> 
 
 
 @given(st.lists(st.tuples(single_lines, st.booleans()), max_size=8), st.integers(1, 50))
-def test_tagged_and_plain_lines_stay_in_order_and_apart(lines: list[tuple[str, bool]], size: int) -> None:
+def test_tagged_and_plain_lines_stay_separate_and_in_order(lines: list[tuple[str, bool]], size: int) -> None:
     data = b"".join(from_python(text) if is_tagged else f"{text}\n".encode() for text, is_tagged in lines)
     output = reading()
 
@@ -65,7 +65,7 @@ def test_tagged_and_plain_lines_stay_in_order_and_apart(lines: list[tuple[str, b
 
 
 @given(anything)
-def test_whatever_is_printed_comes_back_as_so_many_lines(text: str) -> None:
+def test_any_printed_text_gives_its_lines(text: str) -> None:
     found = reading().feed(from_python(text))
 
     assert texts(found) == text.replace("\x1e", "\u241e").split("\n")
@@ -75,7 +75,7 @@ def test_whatever_is_printed_comes_back_as_so_many_lines(text: str) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(1, 7))
-def test_no_bytes_at_all_can_break_the_reading(data: bytes, size: int) -> None:
+def test_arbitrary_bytes_are_decoded_without_an_error(data: bytes, size: int) -> None:
     output = reading()
 
     for start in range(0, len(data), size):
@@ -86,7 +86,7 @@ def test_no_bytes_at_all_can_break_the_reading(data: bytes, size: int) -> None:
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\n\x1e"), min_size=2000, max_size=20_000))
-def test_a_long_line_travels_in_writes_that_the_kernel_does_not_mix(text: str) -> None:
+def test_a_long_line_is_split_into_atomic_writes(text: str) -> None:
     data = from_python(text * 2)
 
     pieces = split_writes(data)
@@ -113,7 +113,7 @@ def test_a_line_that_was_flushed_before_its_end_is_one_line() -> None:
     assert texts(reading().feed(data)) == ["loading…", "next"]
 
 
-def test_the_end_of_a_line_that_another_came_in_between_is_no_line() -> None:
+def test_the_empty_rest_of_an_interrupted_line_is_no_line() -> None:
     data = from_python("one", ends=False) + from_python("other", task="save") + from_python("", continues=True)
 
     assert texts(reading().feed(data)) == ["one", "other"]
@@ -144,7 +144,7 @@ def test_plain_lines_belong_to_the_first_task_until_a_mark() -> None:
     ]
 
 
-def test_a_last_line_without_newline_comes_when_the_run_ends() -> None:
+def test_a_last_line_without_newline_is_delivered_at_the_end_of_the_run() -> None:
     output = reading()
 
     assert texts(output.feed(b"one\ntwo")) == ["one"]
@@ -159,7 +159,7 @@ def test_the_traceback_is_not_among_the_last_lines() -> None:
     assert output.last_lines == ("what I did",)
 
 
-def test_the_last_lines_are_remembered_until_the_next_run() -> None:
+def test_the_last_lines_are_kept_until_the_next_run() -> None:
     output = reading()
     output.feed(b"".join(from_python(f"line {n}") for n in range(60)))
     output.feed(b"why I died")
@@ -172,9 +172,9 @@ def test_the_last_lines_are_remembered_until_the_next_run() -> None:
     assert output.last_lines == ()
 
 
-def test_a_line_without_end_is_cut_into_lines() -> None:
+def test_an_endless_line_is_split_into_lines() -> None:
     assert texts(reading().feed(b"y" * (2 * LINE_CAP_BYTES + 1))) == ["y" * LINE_CAP_BYTES] * 2
 
 
-def test_bytes_that_are_not_text_do_not_stop_the_lines() -> None:
+def test_bytes_that_are_not_text_do_not_stop_the_decoder() -> None:
     assert texts(reading().feed(b"\xff\xfe\nfine\n")) == ["��", "fine"]

@@ -1,4 +1,4 @@
-"""The engine with lasting threads: used again from run to run, and unseen by user code."""
+"""The engine with pooled threads: reused between runs, invisible to user code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(body: Callable[[], Any]) -> Any:
     return PooledEngine().run(Flow(name="one") >> step("only", body), {}).results["only"]
 
 
-def run_side_by_side(body: Callable[[], Any]) -> list[Any]:
+def run_in_parallel(body: Callable[[], Any]) -> list[Any]:
     """The results of a flow of two tasks that do not wait for each other."""
     results = PooledEngine().run(Flow(name="two") >> (step("left", body) & step("right", body)), {}).results
     return [results["left"], results["right"]]
@@ -36,7 +36,7 @@ def step(name: str, body: Callable[[], Any]) -> Any:
     return task(run)
 
 
-def test_tasks_that_follow_each_other_run_where_the_engine_does() -> None:
+def test_sequential_tasks_run_in_the_thread_of_the_engine() -> None:
     here = threading.get_ident()
     flow = Flow(name="two") >> step("first", threading.get_ident) >> step("second", threading.get_ident)
 
@@ -45,26 +45,26 @@ def test_tasks_that_follow_each_other_run_where_the_engine_does() -> None:
     assert (results["first"], results["second"]) == (here, here)
 
 
-def test_tasks_that_do_not_wait_for_each_other_run_side_by_side() -> None:
+def test_independent_tasks_run_concurrently() -> None:
     meeting = threading.Barrier(2, timeout=30)
 
-    assert sorted(run_side_by_side(meeting.wait)) == [0, 1]
+    assert sorted(run_in_parallel(meeting.wait)) == [0, 1]
 
 
-def test_runs_one_after_the_other_use_the_same_threads() -> None:
+def test_consecutive_runs_use_the_same_threads() -> None:
     meeting = threading.Barrier(2, timeout=30)
 
-    def where() -> int:
+    def thread_id() -> int:
         meeting.wait()
         return threading.get_ident()
 
-    threads = [set(run_side_by_side(where)) for _ in range(3)]
+    threads = [set(run_in_parallel(thread_id)) for _ in range(3)]
 
     assert threads[0] == threads[1] == threads[2]
     assert threading.get_ident() not in threads[0]
 
 
-def test_the_engine_keeps_watch_over_a_task_with_a_deadline() -> None:
+def test_the_engine_supervises_a_task_with_a_timeout() -> None:
     late = step("late", threading.get_ident)
     late.task.timeout_sec = 60.0
 
@@ -73,7 +73,7 @@ def test_the_engine_keeps_watch_over_a_task_with_a_deadline() -> None:
     assert results["late"] != threading.get_ident()
 
 
-def test_what_a_task_raises_is_the_runs_failure() -> None:
+def test_an_exception_of_a_task_fails_the_run() -> None:
     def fail() -> None:
         raise LookupError("not there")
 
@@ -81,7 +81,7 @@ def test_what_a_task_raises_is_the_runs_failure() -> None:
         run(fail)
 
 
-def test_user_code_finds_the_pools_of_the_standard_library() -> None:
+def test_user_code_gets_the_pools_of_the_standard_library() -> None:
     def own_pool() -> tuple[type, int]:
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             return type(pool), pool.submit(lambda: 42).result()
@@ -92,26 +92,26 @@ def test_user_code_finds_the_pools_of_the_standard_library() -> None:
     assert result == 42
 
 
-def test_context_variables_of_one_run_do_not_reach_the_next() -> None:
+def test_context_variables_are_not_shared_between_runs() -> None:
     run(lambda: mark.set("left over"))
-    run_side_by_side(lambda: mark.set("left over"))
+    run_in_parallel(lambda: mark.set("left over"))
 
     assert run(mark.get) == "none"
-    assert run_side_by_side(mark.get) == ["none", "none"]
+    assert run_in_parallel(mark.get) == ["none", "none"]
 
 
-def test_a_run_beside_one_that_does_not_end_has_threads_of_its_own() -> None:
+def test_a_run_beside_an_endless_one_has_its_own_threads() -> None:
     begun, let_go = threading.Event(), threading.Event()
 
     def wait() -> bool:
         begun.set()
         return let_go.wait(30)
 
-    stuck = threading.Thread(target=run_side_by_side, args=(wait,))
+    stuck = threading.Thread(target=run_in_parallel, args=(wait,))
     stuck.start()
     assert begun.wait(30)
 
-    results = run_side_by_side(lambda: "done")
+    results = run_in_parallel(lambda: "done")
 
     let_go.set()
     stuck.join()

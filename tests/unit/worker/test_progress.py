@@ -1,4 +1,4 @@
-"""What tasks say of how far they are: from any thread, at any rate, and little of it goes on."""
+"""Progress reports of tasks: from any thread, throttled and bounded."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Clock:
         return self.now
 
 
-class NoTimer:
-    """In place of a timer: a test says itself when it goes off."""
+class ManualTimer:
+    """A timer that a test fires itself."""
 
-    waiting: list[NoTimer]
+    waiting: list[ManualTimer]
 
     def __init__(self, seconds: float, call: Any) -> None:
         self.seconds, self.call, self.daemon = seconds, call, False
@@ -48,10 +48,10 @@ class NoTimer:
 
 
 @pytest.fixture
-def timers(monkeypatch: pytest.MonkeyPatch) -> list[NoTimer]:
-    waiting: list[NoTimer] = []
-    monkeypatch.setattr(NoTimer, "waiting", waiting, raising=False)
-    monkeypatch.setattr(threading, "Timer", NoTimer)
+def timers(monkeypatch: pytest.MonkeyPatch) -> list[ManualTimer]:
+    waiting: list[ManualTimer] = []
+    monkeypatch.setattr(ManualTimer, "waiting", waiting, raising=False)
+    monkeypatch.setattr(threading, "Timer", ManualTimer)
     return waiting
 
 
@@ -64,7 +64,7 @@ def percents(emitted: list[TaskProgressed]) -> list[float | None]:
     return [step.percent for step in emitted]
 
 
-def test_the_first_report_goes_on_at_once_and_the_latest_of_the_rest_after_a_pause(timers: list[NoTimer]) -> None:
+def test_the_first_report_is_emitted_at_once_and_the_latest_after_a_pause(timers: list[ManualTimer]) -> None:
     clock = Clock()
     throttle, emitted = throttle_of(clock)
 
@@ -79,7 +79,7 @@ def test_the_first_report_goes_on_at_once_and_the_latest_of_the_rest_after_a_pau
     assert percents(emitted) == [0.0, 99.0]
 
 
-def test_the_last_report_of_a_task_precedes_its_end_and_later_ones_are_dropped(timers: list[NoTimer]) -> None:
+def test_the_last_report_of_a_task_precedes_its_end_and_later_ones_are_dropped(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
     throttle.report("load", 1, 1.0, None)
     throttle.report("load", 1, 100.0, "done")
@@ -90,7 +90,7 @@ def test_the_last_report_of_a_task_precedes_its_end_and_later_ones_are_dropped(t
     assert [(step.percent, step.message) for step in emitted] == [(1.0, None), (100.0, "done")]
 
 
-def test_each_task_has_pauses_of_its_own(timers: list[NoTimer]) -> None:
+def test_each_task_is_throttled_separately(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
 
     throttle.report("load", 1, 10.0, None)
@@ -99,7 +99,7 @@ def test_each_task_has_pauses_of_its_own(timers: list[NoTimer]) -> None:
     assert [(step.node, step.percent) for step in emitted] == [("load", 10.0), ("save", 20.0)]
 
 
-def test_a_repeated_report_is_emitted_once(timers: list[NoTimer]) -> None:
+def test_a_repeated_report_is_emitted_once(timers: list[ManualTimer]) -> None:
     clock = Clock()
     throttle, emitted = throttle_of(clock)
     throttle.report("load", 1, 10.0, None)
@@ -110,7 +110,7 @@ def test_a_repeated_report_is_emitted_once(timers: list[NoTimer]) -> None:
     assert percents(emitted) == [10.0]
 
 
-def test_a_day_of_reports_leaves_a_few_thousand(timers: list[NoTimer]) -> None:
+def test_a_day_of_reports_emits_a_few_thousand(timers: list[ManualTimer]) -> None:
     clock = Clock()
     throttle, emitted = throttle_of(clock)
 
@@ -122,7 +122,7 @@ def test_a_day_of_reports_leaves_a_few_thousand(timers: list[NoTimer]) -> None:
     assert emitted[-1].percent == pytest.approx(24 * 3600 / 1_000, rel=2 / PAUSES_PER_ELAPSED)
 
 
-def test_the_rounds_of_a_loop_share_their_pauses(timers: list[NoTimer]) -> None:
+def test_iterations_of_a_loop_share_one_throttle(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
     throttle.report("load", 1, 1.0, None)
     throttle.end("load")
@@ -132,7 +132,7 @@ def test_the_rounds_of_a_loop_share_their_pauses(timers: list[NoTimer]) -> None:
     assert percents(emitted) == [1.0]
 
 
-def test_an_earlier_round_is_not_listened_to_any_more(timers: list[NoTimer]) -> None:
+def test_reports_of_an_earlier_iteration_are_dropped(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
     throttle.report("load", 2, 2.0, None)
 
@@ -142,7 +142,7 @@ def test_an_earlier_round_is_not_listened_to_any_more(timers: list[NoTimer]) -> 
     assert percents(emitted) == [2.0]
 
 
-def test_a_run_has_so_many_reports_and_no_more(timers: list[NoTimer]) -> None:
+def test_the_number_of_reports_of_a_run_is_bounded(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
 
     for nth in range(1, MAX_REPORTS_PER_RUN + 10):
@@ -152,7 +152,7 @@ def test_a_run_has_so_many_reports_and_no_more(timers: list[NoTimer]) -> None:
     assert len(emitted) == MAX_REPORTS_PER_RUN
 
 
-def test_nothing_is_emitted_after_the_end_of_the_run(timers: list[NoTimer]) -> None:
+def test_nothing_is_emitted_after_the_end_of_the_run(timers: list[ManualTimer]) -> None:
     throttle, emitted = throttle_of(Clock())
     throttle.report("load", 1, 1.0, None)
     throttle.report("load", 1, 2.0, None)
@@ -182,7 +182,7 @@ def test_a_last_report_is_emitted_by_the_timer() -> None:
     assert percents(emitted) == [10.0, 20.0]
 
 
-# --- what a task has in its hands -------------------------------------------------------------------------------------
+# --- the context of a task --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def context(tmp_path: Path) -> Context:
     return Context(params={"n": 1}, artifact_dir=str(tmp_path))
 
 
-def said(context: Context, *args: Any, **named: Any) -> tuple[float | None, str | None]:
+def progress_of(context: Context, *args: Any, **named: Any) -> tuple[float | None, str | None]:
     reported: list[tuple[float | None, str | None]] = []
     TaskContext.wrap(context, lambda percent, message: reported.append((percent, message))).progress(*args, **named)
     return reported[0]
@@ -200,21 +200,21 @@ def said(context: Context, *args: Any, **named: Any) -> tuple[float | None, str 
     ("percent", "reported"),
     [(42, 42.0), (0, 0.0), (100.0000001, 100.0), (-3, 0.0), (float("inf"), 100.0), (float("nan"), None), (None, None)],
 )
-def test_progress_is_brought_into_its_bounds_and_never_fails_a_task(
+def test_progress_is_clamped_and_never_fails_a_task(
     context: Context, percent: float | None, reported: float | None
 ) -> None:
-    assert said(context, percent) == (reported, None)
+    assert progress_of(context, percent) == (reported, None)
 
 
 @pytest.mark.parametrize("percent", ["42", True, [42]])
-def test_progress_that_is_no_number_is_a_mistake(context: Context, percent: Any) -> None:
+def test_progress_that_is_no_number_is_an_error(context: Context, percent: Any) -> None:
     with pytest.raises(TypeError, match="a number from 0 to 100"):
-        said(context, percent)
+        progress_of(context, percent)
 
 
 def test_a_message_is_one_line_of_bounded_length(context: Context) -> None:
-    assert said(context, 1, "two\nlines")[1] == "two lines"
-    assert said(context, message="\ud800 " + "x" * 10_000) == (None, "\\ud800 " + "x" * (MESSAGE_CHARS - 7))
+    assert progress_of(context, 1, "two\nlines")[1] == "two lines"
+    assert progress_of(context, message="\ud800 " + "x" * 10_000) == (None, "\\ud800 " + "x" * (MESSAGE_CHARS - 7))
 
 
 def test_the_context_of_a_task_is_the_context_of_the_run(context: Context) -> None:

@@ -1,4 +1,4 @@
-"""Frames between runner and supervisor: whole messages out of any split of the bytes, errors out of anything else."""
+"""Frames between runner and supervisor: complete messages for any split of the bytes, errors otherwise."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_messages_survive_any_split_of_their_bytes(messages: list[object], cuts:
     assert received == messages
 
 
-def test_half_a_frame_is_no_message_yet() -> None:
+def test_an_incomplete_frame_is_no_message() -> None:
     frame = encode(["steps", []])
     decoder = Decoder()
 
@@ -40,7 +40,7 @@ def test_half_a_frame_is_no_message_yet() -> None:
     assert decoder.feed(frame[-1:]) == [["steps", []]]
 
 
-def test_a_frame_that_claims_more_than_the_cap_is_refused_before_its_bytes_come() -> None:
+def test_a_frame_declared_above_the_cap_is_refused_before_its_bytes_arrive() -> None:
     decoder = Decoder()
 
     with pytest.raises(CorruptFrame, match="cap"):
@@ -61,12 +61,12 @@ def test_a_frame_that_is_not_json_is_refused() -> None:
         decoder.feed(struct.pack(">I", 4) + b"{{{{")
 
 
-def test_a_message_beyond_the_cap_is_not_sent() -> None:
+def test_a_message_above_the_cap_is_not_sent() -> None:
     with pytest.raises(FrameTooLarge):
         encode("x" * FRAME_CAP_BYTES)
 
 
-def test_a_message_just_below_the_cap_arrives_whole() -> None:
+def test_a_message_just_below_the_cap_arrives_complete() -> None:
     message = "x" * (FRAME_CAP_BYTES - 2)
 
     received = Decoder().feed(encode(message))

@@ -1,4 +1,4 @@
-"""What attempts write, on its way into the store: in order, once, behind their forerunners, and never in the way."""
+"""Storing the lines of attempts: in order, once, after earlier attempts, and never blocking the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyoco_server.worker.output import run_log
 from pyoco_server.worker.output.tagged_lines import FIRST_TASK
 from support.runners import began, declared, succeeded
 from support.world import THEIRS, World
-from unit.worker.conftest import QUICK, working
+from unit.worker.conftest import QUICK, running_worker
 
 
 async def stored(world: World, run_id: RunId) -> list[tuple[int, LogLine]]:
@@ -33,17 +33,17 @@ async def texts(world: World, run_id: RunId) -> list[tuple[int, str]]:
     return [(attempt, line.text) for attempt, line in await stored(world, run_id)]
 
 
-async def test_lines_are_stored_in_order_before_the_end_is(world: World) -> None:
+async def test_lines_are_stored_in_order_before_the_end(world: World) -> None:
     run_id = await world.submit()
     seen = []
 
-    async def look() -> None:
+    async def read_before_the_end() -> None:
         seen.append(await texts(world, run_id))
 
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("one", "two", task="load")
-        world.faults.before("events.append", look)
+        world.faults.before("events.append", read_before_the_end)
         runner.write("three")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -53,8 +53,8 @@ async def test_lines_are_stored_in_order_before_the_end_is(world: World) -> None
 
 async def test_a_run_that_prints_nothing_writes_nothing(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).end()
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end()
         await world.until(run_id, "COMPLETED")
 
     assert not [call for call in world.faults.calls if call.startswith("logs.")]
@@ -62,8 +62,8 @@ async def test_a_run_that_prints_nothing_writes_nothing(world: World) -> None:
 
 async def test_lines_of_the_first_task_get_its_name_when_it_is_known(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("from a program", task=FIRST_TASK)
         runner.end("completed", declared("load", "save"), began("load"), succeeded("load"), began("save"))
         await world.until(run_id, "COMPLETED")
@@ -71,10 +71,10 @@ async def test_lines_of_the_first_task_get_its_name_when_it_is_known(world: Worl
     assert [line.task for _, line in await stored(world, run_id)] == ["load"]
 
 
-async def test_lines_come_while_the_run_goes_on(world: World) -> None:
+async def test_lines_are_stored_during_the_run(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("one")
         await world.faults.done("run_logs.append")
         while_it_ran = await texts(world, run_id)
@@ -83,10 +83,10 @@ async def test_lines_come_while_the_run_goes_on(world: World) -> None:
     assert while_it_ran == [(1, "one")]
 
 
-async def test_a_broker_that_is_away_for_a_while_costs_no_line(world: World) -> None:
+async def test_a_short_outage_loses_no_line(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("run_logs.append", times=2)
         world.faults.lose_answer("run_logs.append")
         for number in range(100):
@@ -99,34 +99,30 @@ async def test_a_broker_that_is_away_for_a_while_costs_no_line(world: World) -> 
     assert await texts(world, run_id) == [(1, f"line {number}") for number in range(100)]
 
 
-async def test_the_end_waits_for_its_lines_as_long_as_the_broker_is_away(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_end_waits_for_its_lines_during_an_outage(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_log, "FLUSH_SEC", 0.05)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
-        world.faults.away = True
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
+        world.faults.is_offline = True
         written = world.faults.calls.count("events.append")
         runner.write("late")
         runner.end()
         for _ in range(5):
             await world.faults.tried("run_logs.append")
         tried_to_end = world.faults.calls.count("events.append") - written
-        world.faults.away = False
+        world.faults.is_offline = False
         await world.until(run_id, "COMPLETED")
 
     assert tried_to_end == 0
     assert await texts(world, run_id) == [(1, "late")]
 
 
-async def test_a_broker_that_stores_no_lines_does_not_keep_a_run_from_its_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_run_ends_even_if_the_broker_stores_no_lines(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_log, "FLUSH_SEC", 0.05)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("run_logs.append", times=3)
         runner.write("late")
         runner.end()
@@ -138,13 +134,13 @@ async def test_a_broker_that_stores_no_lines_does_not_keep_a_run_from_its_end(
     assert await texts(world, run_id) == [(1, "late")]
 
 
-async def test_a_later_attempt_writes_behind_its_forerunner(world: World) -> None:
+async def test_a_later_attempt_appends_to_the_log_of_the_earlier_one(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
     first = chunk_of([LogLine(1.0, None, "stdout", "INFO", "first")], attempt=1, behind=None, sequence=0)
     await world.truth.run_logs.append(run_id, first, after=0)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("second")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -152,11 +148,11 @@ async def test_a_later_attempt_writes_behind_its_forerunner(world: World) -> Non
     assert await texts(world, run_id) == [(1, "first"), (2, "second")]
 
 
-async def test_a_later_attempt_that_prints_nothing_yet_keeps_its_forerunner_from_writing(world: World) -> None:
+async def test_a_later_attempt_fences_the_earlier_one_before_its_first_line(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await world.faults.done("run_logs.append")
         zombie = run_log.RunLogWriter(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
         zombie.add([LogLine(1.0, None, "stdout", "INFO", "of a zombie")])
@@ -170,18 +166,18 @@ async def test_a_later_attempt_that_prints_nothing_yet_keeps_its_forerunner_from
     assert await texts(world, run_id) == [(2, "of the holder")]
 
 
-async def test_a_forerunner_that_was_faster_is_written_behind(world: World) -> None:
+async def test_lines_follow_those_of_a_concurrent_earlier_attempt(world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id, THEIRS)
-    forerunner = run_log.RunLogWriter(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
+    earlier = run_log.RunLogWriter(world.truth.run_logs, run_id, 1, 10_000, asyncio.ensure_future)
 
     async def meanwhile() -> None:
-        forerunner.add([LogLine(1.0, None, "stdout", "INFO", "just in time")])
-        await forerunner.flush()
+        earlier.add([LogLine(1.0, None, "stdout", "INFO", "just in time")])
+        await earlier.flush()
 
     world.faults.before("run_logs.append", meanwhile)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.write("second")
         runner.end()
         await world.until(run_id, "COMPLETED")
@@ -189,10 +185,10 @@ async def test_a_forerunner_that_was_faster_is_written_behind(world: World) -> N
     assert await texts(world, run_id) == [(1, "just in time"), (2, "second")]
 
 
-async def test_chunks_that_the_broker_finds_too_large_are_made_smaller(world: World) -> None:
+async def test_chunks_too_large_for_the_broker_are_split(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("run_logs.append", RequestTooLarge(), times=2)
         runner.write("one", "two", "three", "four")
         runner.end()
@@ -201,10 +197,10 @@ async def test_chunks_that_the_broker_finds_too_large_are_made_smaller(world: Wo
     assert await texts(world, run_id) == [(1, text) for text in ("one", "two", "three", "four")]
 
 
-async def test_a_line_that_the_broker_never_takes_leaves_a_marker(world: World) -> None:
+async def test_a_line_refused_by_the_broker_is_replaced_by_a_marker(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.fail("run_logs.append", RequestTooLarge())
         runner.write("large")
         runner.end()
@@ -214,7 +210,7 @@ async def test_a_line_that_the_broker_never_takes_leaves_a_marker(world: World) 
     assert line == (1, "[pyoco: 1 line dropped: its 5 characters are more than the broker accepts]")
 
 
-async def test_lines_that_cannot_be_stored_are_given_up_some_time_after_the_run(
+async def test_unstorable_lines_are_dropped_some_time_after_the_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_log, "FLUSH_SEC", 0.01)
@@ -223,13 +219,13 @@ async def test_lines_that_cannot_be_stored_are_given_up_some_time_after_the_run(
     log = run_log.RunLogWriter(
         world.stores.run_logs, run_id, 1, 10_000, lambda work: writing.append(asyncio.ensure_future(work))
     )
-    world.faults.away = True
+    world.faults.is_offline = True
 
     log.add([LogLine(1.0, None, "stdout", "INFO", "never")])
     await log.flush()
     async with asyncio.timeout(5):
         await asyncio.gather(*writing)
-    world.faults.away = False
+    world.faults.is_offline = False
 
     assert await texts(world, run_id) == []
 
@@ -238,8 +234,8 @@ async def test_a_log_beyond_its_limit_has_one_marker_and_its_end() -> None:
     settings: dict[str, Any] = QUICK | {"max_run_log_bytes": 4096}
     world = World(clock=SystemClock(), **settings)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         for number in range(1000):
             runner.write(f"line {number}")
         runner.write("the traceback at the end", stream="pyoco", level="ERROR")
@@ -255,7 +251,7 @@ async def test_a_log_beyond_its_limit_has_one_marker_and_its_end() -> None:
     assert found[-2:] == ["line 999", "the traceback at the end"]
 
 
-async def test_retention_takes_the_log_with_the_run() -> None:
+async def test_retention_removes_the_log_with_the_run() -> None:
     world = World(run_retention_sec=60.0)
     run_id = await world.submit()
     await world.start(run_id)
@@ -267,5 +263,5 @@ async def test_retention_takes_the_log_with_the_run() -> None:
 
     await world.maintenance.remove_old_runs()
 
-    assert await world.shown(run_id) is None
+    assert await world.snapshot(run_id) is None
     assert await world.truth.run_logs.last(run_id) is None

@@ -1,4 +1,4 @@
-"""What a runner tells of a run: every step once, and nothing after its end."""
+"""The runner process reports each step of a run once, and nothing after its end."""
 
 from __future__ import annotations
 

@@ -11,35 +11,35 @@ from msgspec.structs import replace
 
 from pyoco_server.domain.execution.state import NodeStatus, StopHow, TimeoutReceipt
 from pyoco_server.domain.ids import NodeId, RunId
-from pyoco_server.services.executions.service import cancel
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.attempt.runner_stop import timeout_failure
 from pyoco_server.worker.runner_process.protocol import EndKind
 from support.runners import began, declared, succeeded
 from support.samples import new_run_id
 from support.world import HELLO, THEIRS, USER, World
-from unit.worker.conftest import letters, working
+from unit.worker.conftest import letters, running_worker
 from unit.worker.test_attempt_claims import put_into_queue
 
 SHORT = replace(HELLO, timeout_sec=0.02)
 
 
-async def shown(world: World, run_id: RunId) -> dict[str, Any]:
-    found = await world.shown(run_id)
+async def snapshot_of(world: World, run_id: RunId) -> dict[str, Any]:
+    found = await world.snapshot(run_id)
     assert found is not None
     plain: dict[str, Any] = found.plain
     return plain
 
 
-async def test_a_flow_that_observes_it_ends_failed_with_a_receipt_and_a_dead_letter(world: World) -> None:
+async def test_a_flow_that_observes_the_timeout_fails_with_a_receipt_and_a_dead_letter(world: World) -> None:
     run_id = await world.submit(SHORT)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared("load", "save"), began("load"))
         await runner.cancelled.wait()
         runner.end("cancelled")
         await world.faults.done("delivery.ack")
 
-    run = await shown(world, run_id)
+    run = await snapshot_of(world, run_id)
     assert (run["status"], run["error_code"], run["timeout_sec"]) == ("FAILED", "ERR-PYOCO-0042", 0.02)
     assert run["error"] == (
         "the run exceeded its time limit: more than 0.02 s (timeout_sec) while running load; it stopped on request"
@@ -54,39 +54,41 @@ async def test_a_flow_that_observes_it_ends_failed_with_a_receipt_and_a_dead_let
     assert await letters(world) == [("execution_error", run_id)]
 
 
-async def test_a_flow_that_ignores_it_is_killed_after_the_grace(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_flow_that_ignores_the_timeout_is_killed_after_the_grace_period(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     run_id = await world.submit(SHORT)
     with caplog.at_level(logging.WARNING):
-        async with working(world) as at_work:
-            runner = await at_work.executor.begun()
+        async with running_worker(world) as handle:
+            runner = await handle.executor.begun()
             runner.say(declared("load"), began("load"))
             await world.until(run_id, "FAILED")
             assert runner.killed.is_set()
 
-    run = await shown(world, run_id)
+    run = await snapshot_of(world, run_id)
     assert run["timeout"]["how"] == "killed"
     assert run["timeout"]["stopped_at"] - run["timeout"]["reached_at"] >= 0.049
     assert run["error"].endswith("while running load; its process was killed")
     assert "ERR-PYOCO-0042" in [record.__dict__.get("err_id") for record in caplog.records]
 
 
-async def test_a_flow_that_completes_although_its_time_was_over_has_failed(world: World) -> None:
+async def test_a_flow_that_completes_after_its_timeout_has_failed(world: World) -> None:
     run_id = await world.submit(SHORT)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await runner.cancelled.wait()
         runner.end("completed", declared("load"), began("load"), succeeded("load", 1), at=world.now())
         await world.until(run_id, "FAILED")
 
-    run = await shown(world, run_id)
+    run = await snapshot_of(world, run_id)
     assert run["error_code"] == "ERR-PYOCO-0042"
     assert run["tasks"] == {"load": "SUCCEEDED"}
 
 
-async def test_a_flow_that_is_done_in_time_is_left_alone(world: World) -> None:
+async def test_a_flow_that_ends_in_time_is_not_stopped(world: World) -> None:
     run_id = await world.submit(replace(HELLO, timeout_sec=60.0))
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.end("completed")
         run = await world.until(run_id, "COMPLETED")
 
@@ -94,69 +96,69 @@ async def test_a_flow_that_is_done_in_time_is_left_alone(world: World) -> None:
     assert (run["timeout_sec"], run.get("timeout")) == (60.0, None)
 
 
-async def test_a_cancel_that_comes_while_it_stops_wins(world: World) -> None:
+async def test_a_cancel_during_the_stop_wins(world: World) -> None:
     run_id = await world.submit(SHORT)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await runner.cancelled.wait()
         await cancel(world.truth, run_id, "never mind", USER)
         await world.until(run_id, "CANCELLED")
         assert runner.killed.is_set()
 
-    run = await shown(world, run_id)
+    run = await snapshot_of(world, run_id)
     assert (run["status"], run["cancel"]["how"], run["error"]) == ("CANCELLED", "killed", None)
     assert await letters(world) == []
 
 
-async def test_a_limit_that_comes_while_a_cancel_is_under_way_changes_nothing(world: World) -> None:
+async def test_a_timeout_during_a_cancel_changes_nothing(world: World) -> None:
     run_id = await world.submit(replace(HELLO, timeout_sec=0.03))
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await cancel(world.truth, run_id, None, USER)
         await runner.cancelled.wait()
         await world.until(run_id, "CANCELLED")
 
-    run = await shown(world, run_id)
+    run = await snapshot_of(world, run_id)
     assert (run["cancel"]["how"], run.get("timeout")) == ("killed", None)
 
 
-async def test_an_unreachable_broker_does_not_keep_the_runner_from_being_stopped(world: World) -> None:
+async def test_a_runner_is_stopped_during_an_outage(world: World) -> None:
     run_id = await world.submit(SHORT)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
-        world.faults.away = True
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
+        world.faults.is_offline = True
         runner.say(declared("load"), began("load"))
         await runner.killed.wait()
-        world.faults.away = False
+        world.faults.is_offline = False
         await world.until(run_id, "FAILED")
 
-    assert (await shown(world, run_id))["timeout"]["how"] == "killed"
-    assert (await world.told(run_id)).nodes[NodeId("load")].status is NodeStatus.FAILED
+    assert (await snapshot_of(world, run_id))["timeout"]["how"] == "killed"
+    assert (await world.execution(run_id)).nodes[NodeId("load")].status is NodeStatus.FAILED
 
 
 @pytest.mark.parametrize(("how", "status"), [("completed", "COMPLETED"), ("failed", "FAILED")])
-async def test_a_flow_that_ended_in_time_and_could_not_be_written_down_has_not_taken_too_long(
+async def test_a_flow_that_ended_in_time_during_an_outage_has_not_timed_out(
     world: World, how: EndKind, status: str
 ) -> None:
     run_id = await world.submit(SHORT)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
-        world.faults.away = True
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
+        world.faults.is_offline = True
         runner.say(declared("load"), began("load"))
         runner.end(how, at=world.now())
         await runner.cancelled.wait()
-        world.faults.away = False
+        world.faults.is_offline = False
         run = await world.until(run_id, status)
 
     assert run.get("timeout") is None
     assert run.get("error_code") != "ERR-PYOCO-0042"
 
 
-async def test_time_counts_anew_for_an_attempt_that_takes_over(world: World) -> None:
+async def test_the_time_limit_restarts_after_a_take_over(world: World) -> None:
     run_id = await world.submit(SHORT)
     await world.start(run_id, THEIRS)
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await runner.cancelled.wait()
         runner.end("cancelled")
         run = await world.until(run_id, "FAILED")
@@ -165,12 +167,12 @@ async def test_time_counts_anew_for_an_attempt_that_takes_over(world: World) -> 
     assert run["timeout"]["limit_sec"] == 0.02
 
 
-async def test_the_limit_of_a_foreign_producers_job_counts_too(world: World) -> None:
+async def test_the_time_limit_of_a_foreign_producers_job_applies(world: World) -> None:
     run_id = new_run_id()
     plain = {"run_id": run_id, "flow_name": "etl", "tag": "default", "submitted_at": 5.5, "timeout_sec": 0.02}
     await put_into_queue(world, orjson.dumps(plain))
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await runner.cancelled.wait()
         runner.end("cancelled")
         run = await world.until(run_id, "FAILED")
@@ -178,7 +180,7 @@ async def test_the_limit_of_a_foreign_producers_job_counts_too(world: World) -> 
     assert (run["timeout_sec"], run["error_code"]) == (0.02, "ERR-PYOCO-0042")
 
 
-def test_many_tasks_at_work_are_counted_and_not_all_named() -> None:
+def test_many_running_tasks_are_counted_and_not_all_named() -> None:
     receipt = TimeoutReceipt(limit_sec=1.5, reached_at=1.0, stopped_at=2.0, how=StopHow.ABANDONED)
 
     message = timeout_failure(receipt, [f"t{n}" for n in range(8)]).message

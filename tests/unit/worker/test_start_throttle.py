@@ -1,4 +1,4 @@
-"""Runs that are started before a runner is free for them: only short ones, and nothing is lost on the way."""
+"""Runs started before a runner is free: only short ones, and none is lost."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 import pytest
 
 from pyoco_server.domain.ids import RunId
-from pyoco_server.services.executions.service import cancel
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.attempt.context import SHORT_RUN_SEC, StartThrottle
 from support.runners import ScriptedRunner
 from support.workers import Working
 from support.world import THEIRS, USER, WORKER, World
-from unit.worker.conftest import working
+from unit.worker.conftest import running_worker
 
 
 @pytest.fixture(autouse=True)
@@ -20,55 +20,55 @@ def _every_run_counts_as_short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.worker.attempt.context.SHORT_RUN_SEC", 3600.0)
 
 
-async def one_at_work_and_one_in_line(world: World, at_work: Working) -> tuple[ScriptedRunner, RunId]:
+async def one_running_and_one_waiting(world: World, handle: Working) -> tuple[ScriptedRunner, RunId]:
     run_ids = {await world.submit(), await world.submit()}
-    runner = await at_work.executor.begun()
+    runner = await handle.executor.begun()
     assert runner.job is not None
     (waiting,) = run_ids - {runner.job.run_id}
-    while not (await world.told(waiting)).attempt:
+    while not (await world.execution(waiting)).attempt:
         await world.faults.done("events.append")
     return runner, waiting
 
 
-async def test_a_run_is_started_while_the_runner_has_another_and_begins_when_that_is_over(world: World) -> None:
-    async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
-        assert at_work.executor.runs == 1
+async def test_a_run_started_early_begins_when_its_runner_is_free(world: World) -> None:
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
+        assert handle.executor.runs == 1
         runner.end()
-        (await at_work.executor.begun()).end()
-        shown = await world.until(waiting, "COMPLETED")
+        (await handle.executor.begun()).end()
+        run = await world.until(waiting, "COMPLETED")
 
-    assert shown["attempt"] == 1
+    assert run["attempt"] == 1
 
 
-async def test_a_run_that_waits_for_a_runner_is_in_the_workers_record(world: World) -> None:
-    async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+async def test_a_run_waiting_for_a_runner_is_in_the_workers_record(world: World) -> None:
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
         assert runner.job is not None
         both = {runner.job.run_id, waiting}
         while (record := await world.truth.registry.get(WORKER)) is None or set(record.current_run_ids) != both:
             await world.faults.done("registry.put")
         runner.end()
-        (await at_work.executor.begun()).end()
+        (await handle.executor.begun()).end()
         await world.until(waiting, "COMPLETED")
 
 
-async def test_a_run_that_is_cancelled_in_the_line_never_begins(world: World) -> None:
-    async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+async def test_a_run_cancelled_while_it_waits_never_begins(world: World) -> None:
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
         await cancel(world.truth, waiting, None, USER)
         await world.faults.done("events.read")
         runner.end()
-        shown = await world.until(waiting, "CANCELLED")
+        run = await world.until(waiting, "CANCELLED")
 
-    assert at_work.executor.runs == 1
-    assert shown["cancel"]["how"] == "cooperative"
+    assert handle.executor.runs == 1
+    assert run["cancel"]["how"] == "cooperative"
 
 
-async def test_a_run_that_is_taken_over_in_the_line_is_let_go_without_a_word(world: World) -> None:
-    async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
-        holder = (await world.told(waiting)).holder
+async def test_a_run_taken_over_while_it_waits_is_released_without_a_reply(world: World) -> None:
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
+        holder = (await world.execution(waiting)).holder
         assert holder is not None
         assert holder.instance_id is not None
         await world.start(waiting, THEIRS, attempt=2)
@@ -77,27 +77,27 @@ async def test_a_run_that_is_taken_over_in_the_line_is_let_go_without_a_word(wor
         runner.end()
         await world.faults.done("delivery.ack")
 
-    said = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
-    assert said == ["delivery.ack"]
-    assert at_work.executor.runs == 1
-    assert (await world.told(waiting)).attempt == 2
+    replies = [call for call in world.faults.calls if call.startswith("delivery.") and call != "delivery.in_progress"]
+    assert replies == ["delivery.ack"]
+    assert handle.executor.runs == 1
+    assert (await world.execution(waiting)).attempt == 2
 
 
-async def test_a_line_that_does_not_move_is_left_and_the_run_begins_with_another_attempt(
+async def test_a_run_that_waits_too_long_is_returned_and_begins_with_another_attempt(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.02)
-    async with working(world) as at_work:
-        runner, waiting = await one_at_work_and_one_in_line(world, at_work)
+    async with running_worker(world) as handle:
+        runner, waiting = await one_running_and_one_waiting(world, handle)
         await world.faults.done("delivery.nak")
         runner.end()
-        (await at_work.executor.begun()).end()
-        shown = await world.until(waiting, "COMPLETED")
+        (await handle.executor.begun()).end()
+        run = await world.until(waiting, "COMPLETED")
 
-    assert shown["attempt"] == 2
+    assert run["attempt"] == 2
 
 
-async def test_long_runs_are_not_started_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_long_runs_are_not_started_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.worker.attempt.context.SHORT_RUN_SEC", SHORT_RUN_SEC)
     line = StartThrottle(1, average_run_sec=SHORT_RUN_SEC)
 

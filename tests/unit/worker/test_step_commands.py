@@ -46,7 +46,7 @@ def test_steps_become_node_commands_in_their_order() -> None:
     )
 
 
-def test_a_node_counts_on_from_the_attempts_it_had_before_this_worker() -> None:
+def test_attempts_of_a_node_continue_from_earlier_workers() -> None:
     steps = (
         TaskStarted(at=2.0, node="load", nth=1),
         TaskSucceeded(at=3.0, node="load", nth=1, output=None),
@@ -95,7 +95,7 @@ def test_a_runner_that_was_killed_from_outside_is_described_with_the_likely_caus
     )
 
 
-def test_the_last_line_of_a_crashed_flow_is_its_own_and_not_pythons_report() -> None:
+def test_the_last_line_of_a_crashed_flow_excludes_pythons_crash_report() -> None:
     lines = (
         "about to divide",
         "",
@@ -109,13 +109,13 @@ def test_the_last_line_of_a_crashed_flow_is_its_own_and_not_pythons_report() -> 
     assert failure.message.endswith("; its last line was: about to divide")
 
 
-def test_a_runner_that_was_cut_off_is_described_with_the_likely_cause() -> None:
+def test_a_disconnected_runner_is_described_with_the_likely_cause() -> None:
     failure = to_failure(RunnerDied(exit_code=EXIT_CUT_OFF, signal_name=None, last_lines=()), "nightly")
 
     assert "a task has closed file descriptors not its own" in failure.message
 
 
-def test_errors_and_last_lines_stay_short() -> None:
+def test_errors_and_last_lines_are_bounded() -> None:
     failed = RunEnded(at=1.0, how="failed", error_type="ValueError", message="x" * 100_000)
 
     assert len(to_failure(failed, "nightly").message) == MESSAGE_CHARS
@@ -124,7 +124,7 @@ def test_errors_and_last_lines_stay_short() -> None:
     assert sum(len(line.encode()) for line in bounded_last_lines(["夜" * 299] * 40)) <= LAST_LINES_BYTES
 
 
-def test_running_nodes_are_those_recorded_corrected_by_pending_steps() -> None:
+def test_running_nodes_are_the_recorded_ones_updated_by_pending_steps() -> None:
     steps = (
         TaskSucceeded(at=2.0, node="load", nth=1, output=None),
         TaskStarted(at=3.0, node="save", nth=1),
@@ -148,7 +148,7 @@ def test_a_runner_that_exited_is_described_by_its_exit_code() -> None:
     assert failure.traceback is None
 
 
-def test_a_runner_of_which_nothing_is_known_is_called_lost() -> None:
+def test_a_runner_without_an_exit_status_is_lost() -> None:
     died = RunnerDied(exit_code=None, signal_name=None, last_lines=())
 
     assert to_failure(died, "nightly").message == "the runner process was lost"

@@ -1,4 +1,4 @@
-"""The life of a worker: slots, signs of life, a broker that comes and goes, stopping, and what must not stop it."""
+"""The lifecycle of a worker: slots, heartbeats, outages, shutdown, and errors that must not stop it."""
 
 from __future__ import annotations
 
@@ -20,77 +20,77 @@ from support.runners import ScriptedRunner, began, declared, succeeded
 from support.samples import new_run_id, worker
 from support.workers import Working
 from support.world import HELLO, WORKER, World
-from unit.worker.conftest import QUICK, working
+from unit.worker.conftest import QUICK, running_worker
 
 
-async def begun(at_work: Working, count: int) -> dict[str, ScriptedRunner]:
+async def begun(handle: Working, count: int) -> dict[str, ScriptedRunner]:
     runners = {}
     for _ in range(count):
-        runner = await at_work.executor.begun()
+        runner = await handle.executor.begun()
         assert runner.job is not None
         runners[runner.job.run_id] = runner
     return runners
 
 
-# --- slots and signs of life ------------------------------------------------------------------------------------------
+# --- slots and heartbeats ---------------------------------------------------------------------------------------------
 
 
-async def test_a_worker_runs_as_many_at_a_time_as_it_has_slots(world: World) -> None:
+async def test_a_worker_runs_one_run_per_slot(world: World) -> None:
     run_ids = [await world.submit() for _ in range(3)]
-    async with working(world, slots=2) as at_work:
-        first = await begun(at_work, 2)
-        assert at_work.executor.runs == 2
+    async with running_worker(world, slots=2) as handle:
+        first = await begun(handle, 2)
+        assert handle.executor.runs == 2
         first[run_ids[0]].end()
         await world.until(run_ids[0], "COMPLETED")
-        (await begun(at_work, 1))[run_ids[2]].end()
+        (await begun(handle, 1))[run_ids[2]].end()
         first[run_ids[1]].end()
         for run_id in run_ids:
             await world.until(run_id, "COMPLETED")
 
 
 class Keeper:
-    """WheelKeeper that does nothing, and notes what is asked of it."""
+    """A WheelKeeper that only records its calls."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.calls: list[str] = []
         self.begun, self.may_start = asyncio.Event(), asyncio.Event()
         self.wheel_sync = {"enabled": True, "last_result": "ok"}
 
     async def start(self) -> None:
-        self.asked.append("start")
+        self.calls.append("start")
         self.begun.set()
         await self.may_start.wait()
 
     async def run(self) -> None:
-        self.asked.append("run")
+        self.calls.append("run")
         try:
             await asyncio.Event().wait()
         finally:
-            self.asked.append("stopped")
+            self.calls.append("stopped")
 
 
 async def test_a_worker_takes_no_run_before_its_wheels_are_installed_and_publishes_their_state(world: World) -> None:
     keeper = Keeper()
     run_id = await world.submit()
-    async with working(world, sync=keeper) as at_work:
+    async with running_worker(world, sync=keeper) as handle:
         await keeper.begun.wait()
         assert "queue.open" not in world.faults.calls
         keeper.may_start.set()
-        (await at_work.executor.begun()).end()
+        (await handle.executor.begun()).end()
         await world.until(run_id, "COMPLETED")
         record = await world.truth.registry.get(WorkerId("w-1"))
 
     assert record is not None
     assert record.wheel_sync == keeper.wheel_sync
     assert "queue.open" in world.faults.calls
-    assert keeper.asked == ["start", "run", "stopped"]
+    assert keeper.calls == ["start", "run", "stopped"]
 
 
 async def test_runs_of_every_tag_of_the_worker_are_taken(world: World) -> None:
     ours = [await world.submit(replace(HELLO, tag=tag)) for tag in ("cpu", "gpu")]
     await world.submit(replace(HELLO, tag="other"))
-    async with working(world, slots=4, tags=("cpu", "gpu", "cpu")) as at_work:
-        for runner in (await begun(at_work, 2)).values():
+    async with running_worker(world, slots=4, tags=("cpu", "gpu", "cpu")) as handle:
+        for runner in (await begun(handle, 2)).values():
             runner.end()
         for run_id in ours:
             await world.until(run_id, "COMPLETED")
@@ -98,16 +98,16 @@ async def test_runs_of_every_tag_of_the_worker_are_taken(world: World) -> None:
     assert len(await world.truth.queue.stored("other")) == 1
 
 
-async def test_a_long_run_shows_life_and_is_not_given_to_anybody_else() -> None:
+async def test_a_long_run_sends_heartbeats_and_is_not_delivered_again() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=0.15, **QUICK)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         before = await world.until(run_id, "RUNNING")
         await world.faults.done("delivery.in_progress", times=6)
-        after = await world.shown(run_id)
+        after = await world.snapshot(run_id)
         assert after is not None
-        assert at_work.executor.runs == 1
+        assert handle.executor.runs == 1
         runner.end()
         await world.until(run_id, "COMPLETED")
 
@@ -115,10 +115,10 @@ async def test_a_long_run_shows_life_and_is_not_given_to_anybody_else() -> None:
     assert after.plain["updated_at"] == before["updated_at"]
 
 
-async def test_the_registry_shows_what_the_worker_is_at(world: World) -> None:
+async def test_the_registry_shows_the_current_runs_of_the_worker(world: World) -> None:
     run_id = await world.submit()
-    async with working(world, slots=3) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world, slots=3) as handle:
+        runner = await handle.executor.begun()
         while not (record := await world.truth.registry.get(WorkerId("w-1"))) or not record.current_run_ids:
             await world.faults.done("registry.put", times=world.faults.calls.count("registry.put") + 1)
         runner.end("failed")
@@ -132,38 +132,38 @@ async def test_the_registry_shows_what_the_worker_is_at(world: World) -> None:
     assert (last.last_run_id, last.last_run_status) == (run_id, "FAILED")
 
 
-async def test_a_worker_id_that_is_in_use_is_refused_by_name(world: World) -> None:
-    async with working(world, name="twin") as _:
+async def test_a_worker_id_in_use_is_refused_by_name(world: World) -> None:
+    async with running_worker(world, name="twin") as _:
         await world.faults.done("registry.succeed")
 
         with pytest.raises(InvalidUsage, match="'twin' is running"):
-            async with working(world, name="twin"):
+            async with running_worker(world, name="twin"):
                 pass
 
 
-async def test_a_worker_that_comes_in_while_another_does_under_the_same_name_is_refused(world: World) -> None:
+async def test_the_slower_of_two_workers_that_register_one_name_is_refused(world: World) -> None:
     other = worker("twin", "faster")
 
-    async def come_in() -> None:
+    async def register_concurrently() -> None:
         await world.truth.signals.listen(other.instance_id, lambda _: None, lambda _: False)
         await world.truth.registry.put(other)
 
-    world.faults.before("registry.succeed", come_in)
+    world.faults.before("registry.succeed", register_concurrently)
 
     with pytest.raises(InvalidUsage, match="'twin' is running"):
-        async with working(world, name="twin"):
+        async with running_worker(world, name="twin"):
             pass
 
 
-async def test_a_worker_that_meets_its_own_record_is_registered(world: World) -> None:
+async def test_a_worker_that_finds_its_own_record_is_registered(world: World) -> None:
     instance_id = InstanceId("i-1")
     registration = WorkerRegistration(world.stores, WORKER, instance_id, ("default",), 1)
     await world.truth.signals.listen(instance_id, lambda _: None, lambda _: False)
 
-    async def store_by_a_try_whose_answer_is_lost() -> None:
+    async def store_with_a_lost_response() -> None:
         await world.truth.registry.succeed(None, registration._present())
 
-    world.faults.before("registry.succeed", store_by_a_try_whose_answer_is_lost)
+    world.faults.before("registry.succeed", store_with_a_lost_response)
     await registration.register()
 
     record = await world.truth.registry.get(WORKER)
@@ -171,53 +171,53 @@ async def test_a_worker_that_meets_its_own_record_is_registered(world: World) ->
     assert record.instance_id == instance_id
 
 
-async def test_a_worker_that_was_killed_is_succeeded_at_once_under_its_own_name(world: World) -> None:
-    async with working(world, name="twin"):
+async def test_a_killed_worker_can_restart_at_once_under_its_name(world: World) -> None:
+    async with running_worker(world, name="twin"):
         await world.faults.done("registry.succeed")
-    async with working(world, name="twin"):
+    async with running_worker(world, name="twin"):
         await world.faults.done("registry.succeed", times=2)
 
 
-# --- a broker that is away --------------------------------------------------------------------------------------------
+# --- outages ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_broker_that_goes_in_the_middle_of_a_run_costs_nothing_of_it(world: World) -> None:
+async def test_an_outage_during_a_run_loses_no_step(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared("load", "save"), began("load"))
         await world.until(run_id, "RUNNING", tasks={"load": "RUNNING", "save": "PENDING"})
-        world.faults.away = True
+        world.faults.is_offline = True
         runner.say(succeeded("load", 1))
         runner.say(began("save"))
         runner.end("completed", succeeded("save", 2))
         for _ in range(3):
             await world.faults.tried("events.append")
-        world.faults.away = False
-        shown = await world.until(run_id, "COMPLETED")
+        world.faults.is_offline = False
+        run = await world.until(run_id, "COMPLETED")
         await world.faults.done("delivery.ack")
-        assert at_work.executor.runs == 1
+        assert handle.executor.runs == 1
 
-    assert {name: record["output"] for name, record in shown["task_records"].items()} == {"load": 1, "save": 2}
-    assert shown["attempt"] == 1
+    assert {name: record["output"] for name, record in run["task_records"].items()} == {"load": 1, "save": 2}
+    assert run["attempt"] == 1
 
 
-async def test_an_append_whose_answer_was_lost_does_not_double_a_step(world: World) -> None:
+async def test_an_append_with_a_lost_response_does_not_duplicate_a_step(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.lose_answer("events.append")
         runner.say(declared("load"), began("load"))
         runner.end("completed", succeeded("load", 1))
-        shown = await world.until(run_id, "COMPLETED")
+        run = await world.until(run_id, "COMPLETED")
 
-    assert shown["task_records"]["load"]["attempt"] == 1
+    assert run["task_records"]["load"]["attempt"] == 1
 
 
-async def test_an_end_that_is_stored_while_its_snapshot_is_not_is_shown_later_and_acked_after(world: World) -> None:
+async def test_the_ack_waits_for_the_snapshot_of_a_stored_end(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await world.until(run_id, "RUNNING")
         world.faults.fail("snapshots.advance", times=2)
         runner.end()
@@ -226,10 +226,10 @@ async def test_an_end_that_is_stored_while_its_snapshot_is_not_is_shown_later_an
     assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_an_end_whose_answer_was_lost_with_the_broker_is_shown_before_the_ack(world: World) -> None:
+async def test_the_ack_waits_for_the_snapshot_of_an_end_with_a_lost_response(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         await world.until(run_id, "RUNNING")
         world.faults.lose_answer("events.append")
         runner.end()
@@ -238,22 +238,22 @@ async def test_an_end_whose_answer_was_lost_with_the_broker_is_shown_before_the_
     assert await world.status(run_id) == "COMPLETED"
 
 
-async def test_a_broker_that_is_away_before_the_run_began_gives_the_job_back_for_two_seconds(world: World) -> None:
+async def test_an_outage_before_the_start_returns_the_job_with_a_delay_of_two_seconds(world: World) -> None:
     await world.submit()
     world.faults.fail("snapshots.load")
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.done("delivery.nak")
-        assert at_work.executor.runs == 0
+        assert handle.executor.runs == 0
 
 
-async def test_an_answer_that_the_queue_did_not_hear_is_given_when_the_job_comes_again() -> None:
+async def test_a_lost_ack_is_repeated_when_the_job_is_redelivered() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=0.1, **QUICK)
     run_id = await world.submit()
     world.faults.fail("delivery.ack")
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).end()
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end()
         await world.faults.done("delivery.ack")
-        assert at_work.executor.runs == 1
+        assert handle.executor.runs == 1
 
     assert await world.status(run_id) == "COMPLETED"
     assert len(await world.truth.queue.stored("default")) == 0
@@ -262,34 +262,34 @@ async def test_an_answer_that_the_queue_did_not_hear_is_given_when_the_job_comes
 async def test_a_worker_that_cannot_reach_the_broker_logs_that_error(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with working(world):
+    async with running_worker(world):
         await world.faults.done("registry.succeed")
-        world.faults.away = True
+        world.faults.is_offline = True
         await world.faults.tried("registry.put")
         await world.faults.tried("registry.put")
-        world.faults.away = False
+        world.faults.is_offline = False
 
     found = [record for record in caplog.records if getattr(record, "err_id", "") == "ERR-PYOCO-0003"]
     assert {getattr(record, "worker_id", None) for record in found} == {WORKER}
 
 
-async def test_a_worker_goes_on_pulling_when_the_broker_is_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_resumes_pulling_after_an_outage(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyoco_server.worker.supervisor.supervisor.PULL_PAUSE_SEC", 0.01)
     world.faults.fail("queue.open", times=2)
     run_id = await world.submit()
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).end()
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end()
         await world.until(run_id, "COMPLETED")
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_worker_that_stops_lets_its_run_finish_within_the_grace(world: World) -> None:
+async def test_a_stopping_worker_lets_its_run_finish_within_the_grace_period(world: World) -> None:
     run_id = await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
-        at_work.stop.set()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
+        handle.stop.set()
         runner.end()
         await world.until(run_id, "COMPLETED")
 
@@ -297,25 +297,25 @@ async def test_a_worker_that_stops_lets_its_run_finish_within_the_grace(world: W
     assert len(await world.truth.queue.stored("default")) == 0
 
 
-async def test_a_run_that_outlasts_the_grace_is_released_and_continues_elsewhere_at_once() -> None:
+async def test_a_run_that_exceeds_the_grace_period_continues_elsewhere_at_once() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=60.0, **QUICK)
     run_id = await world.submit()
-    async with working(world, name="w-1") as first:
+    async with running_worker(world, name="w-1") as first:
         runner = await first.executor.begun()
         await _is_listed(world, "w-1", run_id)
-        async with working(world, name="w-2") as second:
+        async with running_worker(world, name="w-2") as second:
             await world.faults.done("signals.listen", times=2)
             first.stop.set()
             next_runner = await second.executor.begun()
             assert runner.killed.is_set()
             next_runner.end()
-            shown = await world.until(run_id, "COMPLETED")
+            run = await world.until(run_id, "COMPLETED")
 
-    assert (shown["attempt"], shown["worker_id"]) == (2, "w-2")
+    assert (run["attempt"], run["worker_id"]) == (2, "w-2")
 
 
 async def _is_listed(world: World, worker_id: str, run_id: str) -> None:
-    """Wait until the run is in the worker's record."""
+    """Waits until the run is in the worker's record."""
     while True:
         record = await world.truth.registry.get(WorkerId(worker_id))
         if record is not None and run_id in record.current_run_ids:
@@ -323,41 +323,41 @@ async def _is_listed(world: World, worker_id: str, run_id: str) -> None:
         await world.faults.tried("registry.put")
 
 
-async def test_asked_twice_a_worker_does_not_wait_for_the_grace() -> None:
+async def test_a_second_stop_request_skips_the_grace_period() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 60.0})
     await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
-        at_work.stop.set()
-        at_work.at_once.set()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
+        handle.stop.set()
+        handle.at_once.set()
         await runner.killed.wait()
 
     assert "delivery.nak" in world.faults.calls
 
 
-async def test_a_job_that_was_not_started_is_released_as_soon_as_the_worker_stops() -> None:
+async def test_a_job_not_started_is_released_when_the_worker_stops() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 60.0})
     run_ids = [await world.submit() for _ in range(2)]
-    async with working(world) as at_work:
-        runners = await begun(at_work, 1)
+    async with running_worker(world) as handle:
+        runners = await begun(handle, 1)
         await world.faults.done("tag.receive")
-        at_work.stop.set()
+        handle.stop.set()
         await world.faults.done("delivery.nak")
         runners[run_ids[0]].end()
         await world.until(run_ids[0], "COMPLETED")
 
-    assert (await world.told(run_ids[1])).attempt == 0
+    assert (await world.execution(run_ids[1])).attempt == 0
 
 
-async def test_a_worker_that_stops_while_it_writes_an_end_writes_it(world: World) -> None:
+async def test_a_worker_that_stops_during_the_write_of_an_end_completes_it(world: World) -> None:
     run_id = await world.submit()
     written = asyncio.Event()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         world.faults.before("events.append", written.wait)
         runner.end()
         await world.faults.tried("events.append")
-        at_work.stop.set()
+        handle.stop.set()
         await asyncio.sleep(0)
         written.set()
         await world.until(run_id, "COMPLETED")
@@ -369,69 +369,69 @@ async def test_a_worker_that_stops_while_it_writes_an_end_writes_it(world: World
 async def test_a_worker_can_stop_before_it_is_ready(world: World) -> None:
     never = asyncio.Event()
     world.faults.before("registry.get", never.wait)
-    async with working(world) as at_work:
+    async with running_worker(world) as handle:
         await world.faults.tried("registry.get")
-        at_work.stop.set()
+        handle.stop.set()
 
     assert "queue.open" not in world.faults.calls
 
 
-async def test_a_worker_can_stop_while_the_broker_is_away() -> None:
+async def test_a_worker_can_stop_during_an_outage() -> None:
     world = World(clock=SystemClock(), **QUICK | {"worker_stop_grace_period_sec": 0.05})
     await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         runner.say(declared("load"), began("load"))
-        world.faults.away = True
+        world.faults.is_offline = True
 
 
-# --- what must not stop it --------------------------------------------------------------------------------------------
+# --- errors that do not stop it ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trouble", [BrokerUnavailable(), RequestTooLarge("more than nats takes")], ids=repr)
-async def test_a_dead_letter_that_cannot_be_written_is_logged_and_the_job_answered(
+async def test_an_unwritable_dead_letter_is_logged_and_the_job_acked(
     world: World, trouble: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.submit()
     world.faults.fail("dead_letters.publish", trouble)
     with caplog.at_level(logging.WARNING):
-        async with working(world) as at_work:
-            (await at_work.executor.begun()).end("failed")
+        async with running_worker(world) as handle:
+            (await handle.executor.begun()).end("failed")
             await world.faults.done("delivery.ack")
 
     assert "ERR-PYOCO-0011" in [record.__dict__.get("err_id") for record in caplog.records]
 
 
-async def test_a_foreign_job_that_the_log_cannot_take_is_poison_and_not_tried_for_ever(world: World) -> None:
+async def test_a_foreign_job_refused_by_the_log_is_invalid_and_not_retried(world: World) -> None:
     run_id = new_run_id()
     plain = {"run_id": run_id, "flow_name": "etl", "tag": "default", "submitted_at": 1.0}
     queue = world.truth.queue
     assert isinstance(queue, MemoryJobQueue)
     await queue.put(orjson.dumps(plain), tag="default")
     world.faults.fail("events.append", RequestTooLarge("1100000 bytes are more than nats takes"))
-    async with working(world):
+    async with running_worker(world):
         await world.faults.done("delivery.term")
 
     (letter,) = await world.truth.dead_letters.recent()
     assert (letter.reason, letter.run_id) == ("invalid_job", run_id)
 
 
-async def test_a_fault_of_ours_in_one_attempt_lets_go_of_that_job_and_goes_on_with_the_next() -> None:
+async def test_an_unexpected_error_in_an_attempt_releases_its_job_and_the_worker_continues() -> None:
     world = World(clock=SystemClock(), ack_wait_sec=0.1, **QUICK)
     run_id = await world.submit()
     world.faults.fail("snapshots.load", ZeroDivisionError())
-    async with working(world) as at_work:
-        (await at_work.executor.begun()).end()
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end()
         await world.until(run_id, "COMPLETED")
 
 
-async def test_a_fault_of_ours_in_a_heartbeat_does_not_end_the_heartbeats(
+async def test_an_unexpected_error_in_a_heartbeat_does_not_end_the_heartbeats(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     run_id = await world.submit()
     with caplog.at_level(logging.ERROR):
-        async with working(world) as at_work:
-            runner = await at_work.executor.begun()
+        async with running_worker(world) as handle:
+            runner = await handle.executor.begun()
             world.faults.fail("snapshots.touch", ZeroDivisionError())
             await world.faults.done("snapshots.touch", times=2)
             runner.end()
@@ -440,10 +440,10 @@ async def test_a_fault_of_ours_in_a_heartbeat_does_not_end_the_heartbeats(
     assert any(record.exc_info for record in caplog.records)
 
 
-async def test_a_snapshot_that_cannot_be_written_does_not_hold_up_the_workers_heartbeats(world: World) -> None:
+async def test_an_unwritable_snapshot_does_not_delay_the_workers_heartbeats(world: World) -> None:
     await world.submit()
-    async with working(world) as at_work:
-        runner = await at_work.executor.begun()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
         tries = 4
         world.faults.fail("snapshots.advance", times=tries)
         runner.say(declared("load"), began("load"))
@@ -456,18 +456,18 @@ async def test_a_snapshot_that_cannot_be_written_does_not_hold_up_the_workers_he
     assert meanwhile["snapshots.advance"] < tries
 
 
-async def test_a_full_worker_gives_back_what_it_took_ahead_and_takes_no_more_until_it_has_room(
+async def test_a_full_worker_returns_prefetched_jobs_and_pulls_none_until_a_slot_is_free(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each delivery counts towards the broker's limit: a job that is passed around would be given up in silence."""
+    """Each delivery counts towards the broker's limit: a job returned too often would be exhausted."""
     monkeypatch.setattr("pyoco_server.worker.attempt.attempt.GIVE_BACK_AFTER_SEC", 0.02)
     run_ids = [await world.submit() for _ in range(2)]
-    async with working(world) as at_work:
-        runners = await begun(at_work, 1)
+    async with running_worker(world) as handle:
+        runners = await begun(handle, 1)
         await world.faults.done("delivery.nak")
         for _ in range(5):
             await world.faults.tried("snapshots.touch")
         assert world.faults.calls.count("delivery.nak") == 1
         runners[run_ids[0]].end()
-        (await begun(at_work, 1))[run_ids[1]].end()
+        (await begun(handle, 1))[run_ids[1]].end()
         await world.until(run_ids[1], "COMPLETED")

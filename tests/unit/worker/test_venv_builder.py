@@ -26,6 +26,6 @@ def test_the_end_of_a_password_is_hidden_in_a_shortened_text() -> None:
 
 
 def test_a_conflict_is_reported_with_its_addresses_hidden() -> None:
-    said = "Looking\nThe conflict is caused by:\n  a @ https://ann:secret@index.test/a.whl\n\nTo fix this"
+    output = "Looking\nThe conflict is caused by:\n  a @ https://ann:secret@index.test/a.whl\n\nTo fix this"
 
-    assert _reason(said, "ERROR") == "ERROR\nThe conflict is caused by:\n  a @ https://***@index.test/a.whl"
+    assert _reason(output, "ERROR") == "ERROR\nThe conflict is caused by:\n  a @ https://***@index.test/a.whl"

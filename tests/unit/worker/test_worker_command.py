@@ -23,4 +23,4 @@ async def test_a_worker_that_cannot_connect_at_its_start_logs_the_error_and_its_
 
     (record,) = [record for record in caplog.records if record.getMessage() == "cannot reach the broker"]
     assert record.exc_info is not None
-    assert isinstance(record.exc_info[1], BrokerUnavailable)  # whose ids are part of the line
+    assert isinstance(record.exc_info[1], BrokerUnavailable)  # its ids are in the log line

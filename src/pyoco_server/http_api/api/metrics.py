@@ -59,7 +59,7 @@ _internal = partial(Metric, who="operators")
 
 METRICS = (
     Metric("pyoco_runs_total", "gauge", "Runs that are stored, by status.", ("status",)),
-    Metric("pyoco_workers_alive_total", "gauge", "Workers that have shown life lately."),
+    Metric("pyoco_workers_alive_total", "gauge", "Workers with a recent heartbeat."),
     Metric("pyoco_dlq_messages_total", "gauge", "Dead letters that are kept."),
     Metric("pyoco_queue_depth", "gauge", "Runs that wait for a worker of their tag.", ("tag",)),
     Metric(

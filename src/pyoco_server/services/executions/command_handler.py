@@ -166,5 +166,5 @@ def _unchanged(execution: Execution, verdict: Events | Rejection) -> CommandResu
         return CommandResult(execution=execution, refused=verdict, looked=True)
     if not verdict:
         return CommandResult(execution=execution, looked=True)
-    # The commit to append behind is gone: retention has removed the run meanwhile.
+    # Retention has removed the run meanwhile, with the commit to append behind.
     raise RunNotFound(run_id=execution.execution_id)

@@ -17,9 +17,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.commands import (
     AddTag,
     ArchiveExecution,
-    CancelExecution,
     Command,
-    ConfirmCanceled,
     CreateExecution,
     FailNode,
     RemoveTag,
@@ -29,19 +27,17 @@ from pyoco_server.domain.execution.commands import (
 )
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.evolve import fold_commits
-from pyoco_server.domain.execution.state import Execution, Request, StopHow, Work, empty_execution
+from pyoco_server.domain.execution.state import Execution, Request, Work, empty_execution
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import InvalidRequest, RunNotFound
-from pyoco_server.services.context import GATEWAY, CommandContext, Stores
+from pyoco_server.services.context import CommandContext, Stores
+from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.services.executions.command_handler import CommandResult, commit, handle
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.submit import SubmitService, may_queue_again, queue_again
 
 FindFlow = Callable[[str], Awaitable[AnnouncedFlow | None]]
-
-# A worker kills its runner at the end of the grace period; one that has not confirmed so long after it is gone.
-UNCONFIRMED_AFTER_GRACE_SEC = 10.0
 
 
 class NewExecution(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,37 +164,3 @@ class ExecutionService(SubmitService):
 async def read_whole(stores: Stores, run_id: RunId) -> Execution:
     """The execution with everything that its events say."""
     return fold_commits(await stores.events.read(run_id), empty_execution(run_id))
-
-
-async def cancel(stores: Stores, run_id: RunId, reason: str | None, context: CommandContext) -> CommandResult:
-    """Request a cancel, then signal the holder, or confirm the cancel at once where there is none."""
-    command = CancelExecution(at=stores.clock.now(), reason=reason, requested_by=context.actor.id)
-    result = await handle(stores, run_id, command, context)
-    if result.refused is None:
-        await confirm_or_signal(stores, result.execution, grace_sec=None)
-    return result
-
-
-async def confirm_or_signal(stores: Stores, execution: Execution, grace_sec: float | None) -> None:
-    """Advance a requested cancel; with `grace_sec`, end it when the holder has had that time."""
-    if execution.cancel is None or execution.status.is_terminal:
-        return
-    now = stores.clock.now()
-    if not execution.is_worked_on(now):
-        how = StopHow.BEFORE_START if execution.started_at is None else StopHow.IDLE
-        await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=how), GATEWAY)
-        return
-    # Only a worker kills its runner, and needs a moment for it; holders of single nodes just learn of the cancel.
-    extra_sec = UNCONFIRMED_AFTER_GRACE_SEC if execution.is_held else 0.0
-    if grace_sec is not None and now > execution.cancel.requested_at + grace_sec + extra_sec:
-        await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=StopHow.UNCONFIRMED), GATEWAY)
-    elif execution.holder is not None and execution.holder.instance_id is not None:
-        await stores.signals.tell(execution.holder.instance_id, execution.execution_id)
-
-
-async def holder_is_alive(stores: Stores, execution: Execution) -> bool:
-    """Whether the holder answers that it has the run. The age of its heartbeat proves nothing: clocks differ."""
-    holder = execution.holder
-    if not execution.is_held or holder is None or holder.instance_id is None:
-        return False
-    return await stores.signals.holds(holder.instance_id, execution.execution_id)

@@ -9,8 +9,8 @@ from pyoco_server.domain.execution.commands import ExpireNode
 from pyoco_server.errors import BrokerUnavailable, PyocoError
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import GATEWAY, Stores
+from pyoco_server.services.executions.cancel import confirm_or_signal
 from pyoco_server.services.executions.command_handler import handle
-from pyoco_server.services.executions.service import confirm_or_signal
 
 logger = logging.getLogger(__name__)
 

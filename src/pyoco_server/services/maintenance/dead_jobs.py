@@ -1,6 +1,6 @@
 """Removes dead jobs from the queue: exhausted ones, and those of finished runs under a tag without workers.
 
-    exhausted     delivered as often as the broker allows, in vain; the broker reports it once
+    exhausted     delivered as often as the broker allows without an end; the broker reports it once
                   ──▶ the run ends FAILED with a dead letter, and the message is removed
     left over     of a finished run, under a tag that no worker serves (a worker would have acknowledged it)
                   ──▶ the message is removed
@@ -25,8 +25,8 @@ from pyoco_server.domain.ids import RunId, is_run_id
 from pyoco_server.errors import DeadLetterFailed, ExecutionFailedError, PyocoError
 from pyoco_server.ports import RunIndex, StoredJob
 from pyoco_server.services.context import GATEWAY, Stores
+from pyoco_server.services.executions.cancel import holder_is_alive
 from pyoco_server.services.executions.command_handler import handle, read_execution
-from pyoco_server.services.executions.service import holder_is_alive
 from pyoco_server.services.executions.submit import first_commit
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.stores import DeadLetter

@@ -25,7 +25,7 @@ from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState, state_o
 from pyoco_server.domain.ids import InstanceId, RunId
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
-from pyoco_server.services.executions.service import holder_is_alive
+from pyoco_server.services.executions.cancel import holder_is_alive
 from pyoco_server.services.executions.submit import queue_again
 from pyoco_server.services.maintenance.dead_jobs import names_in
 from pyoco_server.stores import LoadedSnapshot
@@ -154,7 +154,7 @@ class LostWorkerRescuer:
 
 
 class StrayRequeuer:
-    """Queues runs again whose job is gone for whatever reason. Exhausted jobs are left to `DeadJobSweeper`."""
+    """Queues runs again that have no job for any reason. Exhausted jobs are left to `DeadJobSweeper`."""
 
     def __init__(self, stores: Stores, index: RunIndex, config: NatsBackendConfig) -> None:
         self._stores = stores

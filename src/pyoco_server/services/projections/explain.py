@@ -20,7 +20,8 @@ from pyoco_server.domain.queries.explain import (
     is_holder_alive,
     served_tags,
 )
-from pyoco_server.services.executions.service import UNCONFIRMED_AFTER_GRACE_SEC, ExecutionService
+from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC
+from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.maintenance.lost_workers import stray_silence_sec
 from pyoco_server.services.projections.lists import ListService

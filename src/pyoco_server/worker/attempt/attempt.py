@@ -40,8 +40,8 @@ from pyoco_server.errors import (
     SnapshotTooLarge,
 )
 from pyoco_server.ports import Delivery, Job
+from pyoco_server.services.executions.cancel import holder_is_alive
 from pyoco_server.services.executions.command_handler import CommandResult, handle
-from pyoco_server.services.executions.service import holder_is_alive
 from pyoco_server.services.executions.submit import create_command
 from pyoco_server.services.maintenance.dead_jobs import MAX_DELIVER
 from pyoco_server.stores import DeadLetter

@@ -1,4 +1,4 @@
-"""The findings of `doctor` for each answer."""
+"""The findings of `doctor` for each response."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ def test_a_missing_date_header_skips_the_check(date: str | None) -> None:
     assert clock(date, AT).verdict == "skipped"
 
 
-def test_another_version_is_only_a_warning() -> None:
+def test_another_server_version_is_a_warning() -> None:
     assert version_of({"version": __version__}).verdict == "ok"
     assert version_of({"version": "0.1"}).verdict == "warning"
     assert version_of({}).verdict == "warning"
 
 
-def test_a_broker_out_of_reach_is_wrong_and_says_what_to_check() -> None:
+def test_an_unreachable_broker_is_wrong_and_has_advice() -> None:
     assert broker({"nats": "connected"}).verdict == "ok"
 
-    away = broker({"nats": "away"})
+    offline = broker({"nats": "offline"})
 
-    assert (away.verdict, "NATS" in (away.todo or "")) == ("wrong", True)
+    assert (offline.verdict, "NATS" in (offline.todo or "")) == ("wrong", True)
 
 
-def test_a_fleet_without_workers_is_wrong_and_says_how_to_start_one() -> None:
+def test_a_fleet_without_workers_is_wrong_and_has_advice() -> None:
     (finding,) = fleet([], tag="gpu")
 
     assert finding.verdict == "wrong"
@@ -62,7 +62,7 @@ def test_a_fleet_without_workers_is_wrong_and_says_how_to_start_one() -> None:
     ("tag", "verdicts"),
     [(None, ["ok", "warning"]), ("gpu", ["ok", "ok"]), ("tpu", ["ok", "wrong"])],
 )
-def test_a_tag_that_was_asked_for_must_be_served(tag: str | None, verdicts: list[str]) -> None:
+def test_a_requested_tag_must_be_served(tag: str | None, verdicts: list[str]) -> None:
     workers = [{"tags": ["gpu", "\x1b[2J"], "state": "RUNNING"}]
 
     findings = list(fleet(workers, tag))
@@ -89,7 +89,7 @@ def test_a_failed_request_is_reported_with_its_hint(question: str, status: int, 
     assert finding.detail == ("runs: " if check != question else "") + "no [ERR-PYOCO-0036]"
 
 
-def test_a_japanese_terminal_reads_what_is_so_and_what_to_do_in_one_language(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_and_advice_are_in_the_language_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LC_ALL", "ja_JP.UTF-8")
 
     findings = [

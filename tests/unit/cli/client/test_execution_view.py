@@ -1,4 +1,4 @@
-"""An execution as its events show it, also where they are odd."""
+"""An execution rendered from its events, including malformed ones."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ def node_event(kind: str, second: int = 0, **payload: Any) -> dict[str, Any]:
 
 
 def after(*events: dict[str, Any]) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
+    state: dict[str, Any] = {}
     for event in events:
-        shown = view.apply_event(shown, event)
-    return shown
+        state = view.apply_event(state, event)
+    return state
 
 
-def test_a_new_attempt_of_a_node_begins_anew() -> None:
-    shown = after(
+def test_a_new_attempt_resets_a_node() -> None:
+    state = after(
         node_event("NODE_STARTED", 1, nodeId="build", attempt=1),
         node_event("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
         node_event("NODE_STARTED", 9, nodeId="build", attempt=2),
     )
 
-    assert shown["tasks"] == {"build": "RUNNING"}
-    assert shown["task_records"]["build"] == {"started_at": 1767225609.0, "attempt": 2}
+    assert state["tasks"] == {"build": "RUNNING"}
+    assert state["task_records"]["build"] == {"started_at": 1767225609.0, "attempt": 2}
 
 
-def test_progress_without_a_figure_leaves_the_last_one() -> None:
-    shown = after(
+def test_progress_without_a_figure_keeps_the_last_figure() -> None:
+    state = after(
         node_event("NODE_STARTED", 1, nodeId="build", attempt=1),
         node_event("NODE_PROGRESS_REPORTED", 2, nodeId="build", progress=80, message="nearly"),
         node_event("NODE_PROGRESS_REPORTED", 3, nodeId="build"),
     )
 
-    assert shown["task_records"]["build"] | {"started_at": 0, "attempt": 1} == {
+    assert state["task_records"]["build"] | {"started_at": 0, "attempt": 1} == {
         "started_at": 0,
         "attempt": 1,
         "progress": 80,
@@ -58,23 +58,23 @@ def test_progress_without_a_figure_leaves_the_last_one() -> None:
     }
 
 
-def test_with_the_end_no_node_is_left_unfinished() -> None:
-    shown = after(
+def test_no_node_is_unfinished_after_the_end() -> None:
+    state = after(
         node_event("EXECUTION_CREATED", graph={"nodes": [{"id": "a"}, {"id": "b"}]}, request={"flowName": "g"}),
         node_event("NODE_SUCCEEDED", 1, nodeId="a"),
         node_event("EXECUTION_CANCELED", 2),
     )
 
-    assert (shown["status"], shown["tasks"]) == ("CANCELED", {"a": "SUCCEEDED", "b": "CANCELED"})
+    assert (state["status"], state["tasks"]) == ("CANCELED", {"a": "SUCCEEDED", "b": "CANCELED"})
 
 
 @given(st.sampled_from([*EVENT_NAMES, "SOMETHING_NEW"]), ANYTHING, PAYLOADS | ANYTHING, ANYTHING)
-def test_whatever_a_server_says_is_shown_on_one_line(kind: str, at: Any, payload: Any, actor: Any) -> None:
+def test_any_event_of_a_server_is_shown_on_one_line(kind: str, at: Any, payload: Any, actor: Any) -> None:
     event = {"type": kind, "occurredAt": at, "payload": payload, "actor": actor}
 
-    shown = view.apply_event(view.apply_event({}, event), event)
+    state = view.apply_event(view.apply_event({}, event), event)
 
-    for cell in (*view.EVENTS.row(event), summary("execution", "e", shown)):
+    for cell in (*view.EVENTS.row(event), summary("execution", "e", state)):
         assert len(cell.splitlines()) <= 1
 
 

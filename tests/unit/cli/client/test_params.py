@@ -1,4 +1,4 @@
-"""Params on the command line: where they come from, which one wins, and what is said when they cannot be read."""
+"""Params on the command line: sources, precedence, and errors."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from pyoco_server.errors import InvalidUsage
         ("名前=花子", {"名前": "花子"}),
     ],
 )
-def test_a_pair_is_json_where_it_can_be_and_text_otherwise(text: str, params: dict[str, Any]) -> None:
+def test_a_value_is_json_if_it_parses_and_text_otherwise(text: str, params: dict[str, Any]) -> None:
     assert from_pair(text) == params
 
 
-def test_the_last_word_wins_in_the_order_of_the_command_line(tmp_path: Path) -> None:
+def test_the_last_option_wins(tmp_path: Path) -> None:
     file = tmp_path / "params.json"
     file.write_text('{"a": "file", "b": "file", "c": "file"}')
     given: dict[str, list[str] | None] = {
@@ -49,14 +49,14 @@ def test_the_last_word_wins_in_the_order_of_the_command_line(tmp_path: Path) -> 
     assert params == {"a": "file", "b": "json", "c": "last"}
 
 
-def test_what_stands_below_a_key_is_replaced_whole() -> None:
+def test_a_nested_value_is_replaced_as_a_whole() -> None:
     params = merge(["params", "params"], params=['{"deep": {"a": 1, "b": 2}}', '{"deep": {"b": 3}}'])
 
     assert params == {"deep": {"b": 3}}
 
 
 @pytest.mark.parametrize(("name", "text"), [("p.json", '{"n": 1}'), ("p.yaml", "n: 1\n"), ("p.yml", "{n: 1}")])
-def test_a_file_is_read_by_its_ending(tmp_path: Path, name: str, text: str) -> None:
+def test_a_file_is_read_by_its_suffix(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
 
     assert from_file(str(tmp_path / name)) == {"n": 1}
@@ -117,9 +117,7 @@ def test_invalid_params_are_reported_with_a_corrected_command(
         ("p.json", b"", "Expecting value"),
     ],
 )
-def test_a_file_that_holds_no_params_is_refused_by_its_name(
-    tmp_path: Path, name: str, content: bytes, detail: str
-) -> None:
+def test_a_file_without_params_is_refused_by_name(tmp_path: Path, name: str, content: bytes, detail: str) -> None:
     (tmp_path / name).write_bytes(content)
 
     with pytest.raises(InvalidUsage, match=detail) as refused:
@@ -129,10 +127,10 @@ def test_a_file_that_holds_no_params_is_refused_by_its_name(
 
 
 @pytest.mark.parametrize("text", ['{"a": 1e999}', '{"a": "\\ud800"}'])
-def test_what_json_cannot_carry_is_refused_before_it_is_sent(text: str) -> None:
+def test_params_that_json_cannot_represent_are_refused_before_the_request(text: str) -> None:
     with pytest.raises(InvalidUsage, match="cannot be sent"):
         merge(["params"], params=[text])
 
 
-def test_an_object_is_taken_as_it_is() -> None:
+def test_an_object_is_used_unchanged() -> None:
     assert from_json('{"a": {"b": [1, null]}}') == {"a": {"b": [1, None]}}

@@ -1,4 +1,4 @@
-"""Runs and tasks as text, whatever the server sends or leaves out."""
+"""Runs and tasks as text, for complete and incomplete data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_bar_keeps_its_width(percent: float, full: int) -> None:
     assert len(progress_bar(percent)) == len(progress_bar(0))
 
 
-def test_changes_tell_only_what_is_new() -> None:
+def test_changes_show_only_new_facts() -> None:
     before = {"status": "PENDING"}
 
     first = changes(before, RUN)
@@ -62,7 +62,7 @@ def test_changes_tell_only_what_is_new() -> None:
     assert again == []
 
 
-def test_the_end_of_a_run_comes_after_the_ends_of_its_tasks() -> None:
+def test_the_end_of_a_run_follows_the_ends_of_its_tasks() -> None:
     after = RUN | {"status": "FAILED", "tasks": RUN["tasks"] | {"clean": "FAILED"}}
     after["task_records"] = {"clean": {"error": "boom\nbang"}}
 
@@ -74,7 +74,7 @@ def test_the_end_of_a_run_comes_after_the_ends_of_its_tasks() -> None:
     ]
 
 
-def test_a_failed_run_shows_its_limit_how_it_was_stopped_and_its_last_lines() -> None:
+def test_a_failed_run_shows_its_limit_receipt_and_last_lines() -> None:
     failed = RUN | {"timeout_sec": 90, "timeout": {"how": "killed"}, "last_lines": ["loading", "bad\x1b[2J"]}
 
     facts = dict(RUN_FACTS.facts(failed))
@@ -92,7 +92,7 @@ def test_progress_is_printed_in_steps_of_ten() -> None:
     assert len(changes(at(49.9), at(50))) == 1
 
 
-def test_rows_that_need_attention_stay_if_not_all_fit() -> None:
+def test_rows_that_need_attention_are_kept_if_not_all_fit() -> None:
     rows = [
         ("", f"t{n}", status, "", "")
         for n, status in enumerate(["SUCCEEDED"] * 5 + ["FAILED", "RUNNING"] + ["PENDING"] * 5)
@@ -105,7 +105,7 @@ def test_rows_that_need_attention_stay_if_not_all_fit() -> None:
     assert fit_rows(rows, room=12) == (rows, {})
 
 
-def test_the_last_line_says_how_it_ended_how_long_it_took_and_why() -> None:
+def test_the_last_line_shows_outcome_duration_and_reason() -> None:
     run = RUN | {"status": "FAILED", "end_time": 104.0, "error": "ValueError: \x1b[2J"}
 
     assert (
@@ -115,15 +115,15 @@ def test_the_last_line_says_how_it_ended_how_long_it_took_and_why() -> None:
     assert summary("run", "r", {"status": "CANCELLED"}) == "run r CANCELLED"
 
 
-def test_an_explanation_is_a_sentence_then_reasons_then_what_to_do() -> None:
-    answer = {
+def test_an_explanation_has_a_summary_reasons_and_advice() -> None:
+    response = {
         "run_id": "r-1",
         "status": "PENDING",
         "summary": "no worker serves gpu",
         "reasons": [{"code": "no_worker", "message": "no live worker serves gpu", "hint": "start one"}, {"code": "x"}],
     }
 
-    assert explanation(answer) == [
+    assert explanation(response) == [
         "r-1 PENDING",
         "no worker serves gpu",
         "- no live worker serves gpu",
@@ -133,14 +133,14 @@ def test_an_explanation_is_a_sentence_then_reasons_then_what_to_do() -> None:
 
 
 def test_a_reason_equal_to_the_summary_is_printed_once() -> None:
-    answer = {
+    response = {
         "run_id": "r",
         "status": "PENDING",
         "summary": "all busy",
         "reasons": [{"message": "all busy", "hint": "wait"}],
     }
 
-    assert explanation(answer) == ["r PENDING", "all busy", "  → wait"]
+    assert explanation(response) == ["r PENDING", "all busy", "  → wait"]
 
 
 def test_a_run_names_the_wheels_it_ran_with() -> None:
@@ -149,7 +149,7 @@ def test_a_run_names_the_wheels_it_ran_with() -> None:
     assert dict(RUN_FACTS.facts({"wheels": wheels})) == {"wheels": "demo-1.0-py3-none-any.whl"}
 
 
-def test_facts_leave_out_what_the_run_does_not_say() -> None:
+def test_facts_omit_missing_fields() -> None:
     facts = dict(RUN_FACTS.facts({"run_id": "r", "status": "CANCELLED", "cancel": {"how": "killed", "reason": "why"}}))
 
     assert facts == {"run": "r", "status": "CANCELLED", "cancel": "killed why"}

@@ -1,4 +1,4 @@
-"""API keys: what one looks like, what is stored of it, and who is let in by it."""
+"""API keys: their form, their stored record, and verification."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.callers import KEY, KEY_ID, SECRET, key_record
 NO_PEPPER = Pepper("")
 
 
-def test_a_key_that_is_made_is_recognised_with_its_id() -> None:
+def test_a_new_key_is_parsed_with_its_id() -> None:
     ids = SystemIds()
     for _ in range(200):
         key_id = ids.key_id()
@@ -52,11 +52,11 @@ def test_a_key_that_is_made_is_recognised_with_its_id() -> None:
     ],
     ids=lambda text: repr(text[:40]),
 )
-def test_whatever_else_is_shown_is_no_key(text: str) -> None:
+def test_any_other_text_is_no_key(text: str) -> None:
     assert key_id_in(text) is None
 
 
-def test_a_key_opens_with_the_tenant_and_the_scopes_of_its_record() -> None:
+def test_a_key_grants_the_tenant_and_scopes_of_its_record() -> None:
     caller = check(KEY, key_record(), NO_PEPPER, now=200.0)
 
     assert (caller.name, caller.api_key_id, caller.tenant_id) == (KEY_ID, KEY_ID, "team-a")
@@ -64,7 +64,7 @@ def test_a_key_opens_with_the_tenant_and_the_scopes_of_its_record() -> None:
     assert not caller.may(Scope.WHEELS_WRITE)
 
 
-def test_an_expired_key_opens_nothing_from_the_moment_it_expires() -> None:
+def test_an_expired_key_is_refused_from_its_expiry() -> None:
     record = key_record(expires_at=300.0)
 
     assert check(KEY, record, NO_PEPPER, now=299.9).tenant_id == "team-a"
@@ -72,14 +72,16 @@ def test_an_expired_key_opens_nothing_from_the_moment_it_expires() -> None:
         check(KEY, record, NO_PEPPER, now=300.0)
 
 
-def test_a_revoked_key_opens_nothing_and_its_holder_is_told_so() -> None:
+def test_a_revoked_key_is_refused_as_revoked() -> None:
     with pytest.raises(InvalidApiKey, match="revoked"):
         check(KEY, key_record(revoked_at=150.0), NO_PEPPER, now=200.0)
 
 
 @pytest.mark.parametrize("digest", [None, NO_PEPPER.digest("another"), "", key_record(pepper="salt and more").digest])
 @pytest.mark.parametrize("changed", [{}, {"revoked_at": 150.0}, {"expires_at": 150.0}])
-def test_somebody_without_the_secret_learns_nothing_about_the_key(digest: str | None, changed: dict[str, Any]) -> None:
+def test_without_the_secret_the_refusal_reveals_nothing_about_the_key(
+    digest: str | None, changed: dict[str, Any]
+) -> None:
     stored = None if digest is None else key_record(digest=digest, **changed)
 
     with pytest.raises(InvalidApiKey) as refused:
@@ -88,17 +90,17 @@ def test_somebody_without_the_secret_learns_nothing_about_the_key(digest: str | 
     assert refused.value.detail == InvalidApiKey.message()
 
 
-def test_a_key_made_with_another_pepper_is_refused_and_the_log_can_say_why() -> None:
-    for made, asked in (("pepper one", "pepper two"), ("", "pepper two"), ("pepper one", "")):
+def test_a_key_made_with_another_pepper_is_refused_with_a_reason_for_the_log() -> None:
+    for made, used in (("pepper one", "pepper two"), ("", "pepper two"), ("pepper one", "")):
         with pytest.raises(InvalidApiKey) as refused:
-            check(KEY, key_record(pepper=made), Pepper(asked), now=200.0)
+            check(KEY, key_record(pepper=made), Pepper(used), now=200.0)
 
         assert "PYOCO_AUTH_PEPPER" in str(refused.value.facts["reason"])
         assert "PYOCO_AUTH_PEPPER" not in refused.value.detail
     assert check(KEY, key_record(pepper="pepper one"), Pepper("pepper one"), now=200.0).name == KEY_ID
 
 
-def test_neither_the_key_nor_the_pepper_is_in_what_is_stored_or_shown() -> None:
+def test_stored_and_public_forms_contain_neither_key_nor_pepper() -> None:
     record = key_record(pepper="pepper one")
 
     for text in (str(to_plain(record)), repr(record), repr(Pepper("pepper one"))):
@@ -116,7 +118,7 @@ def test_the_digest_belongs_to_one_key_id() -> None:
         check(KEY, key_record(digest=other.digest), NO_PEPPER, now=200.0)
 
 
-def test_a_record_comes_back_from_what_is_stored() -> None:
+def test_a_record_survives_storage() -> None:
     record = key_record(pepper="p", name="ci", expires_at=5.0, revoked_at=4.0)
 
     assert from_plain(to_plain(record)) == record
@@ -134,19 +136,19 @@ def test_a_record_comes_back_from_what_is_stored() -> None:
     ],
     ids=repr,
 )
-def test_a_record_that_makes_no_sense_is_none(changed: dict[str, Any]) -> None:
+def test_an_invalid_record_is_none(changed: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         from_plain(to_plain(key_record()) | changed)
 
 
-def test_a_scope_of_a_later_version_gives_nothing() -> None:
+def test_an_unknown_scope_grants_nothing() -> None:
     plain = to_plain(key_record()) | {"scopes": ["runs:read", "moons:land"]}
 
     assert from_plain(plain).scopes == {Scope.RUNS_READ}
 
 
 @pytest.mark.parametrize("text", ["", "abc", KEY, "0123456789ABCDEF", "0123456789abcdef\n"])
-def test_what_is_no_key_id_is_refused_without_being_repeated(text: str) -> None:
+def test_an_invalid_key_id_is_refused_and_not_echoed(text: str) -> None:
     with pytest.raises(InvalidUsage) as refused:
         parse_key_id(text)
 

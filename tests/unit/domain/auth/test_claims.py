@@ -1,4 +1,4 @@
-"""Claims of a token whose signature is fine: what they must say, and whom they then speak for."""
+"""Claims of a token with a valid signature: required claims, and the caller they identify."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.callers import RULES, claims_at
 NOW = 1_000_000.0
 
 
-def test_good_claims_speak_for_their_subject_tenant_and_scopes() -> None:
+def test_valid_claims_identify_subject_tenant_and_scopes() -> None:
     admitted = admitted_by(claims_at(NOW), RULES, NOW)
 
     assert (admitted.caller.name, admitted.caller.tenant_id) == ("ann", "team-a")
@@ -36,11 +36,11 @@ def test_good_claims_speak_for_their_subject_tenant_and_scopes() -> None:
         (7, set()),
     ],
 )
-def test_scopes_are_a_list_or_words_and_unknown_ones_give_nothing(scope: Any, expected: set[Scope]) -> None:
+def test_scopes_are_a_list_or_words_and_unknown_ones_grant_nothing(scope: Any, expected: set[Scope]) -> None:
     assert admitted_by(claims_at(NOW, scope=scope), RULES, NOW).caller.scopes == expected
 
 
-def test_claims_may_have_other_names() -> None:
+def test_claim_names_are_configurable() -> None:
     rules = replace(RULES, tenant_claim="https://example/org", scope_claim="permissions")
     claims = claims_at(NOW, tenant=None, scope="admin", permissions=["runs:read"]) | {"https://example/org": "team-b"}
 
@@ -85,11 +85,11 @@ def test_claims_may_have_other_names() -> None:
     ],
     ids=repr,
 )
-def test_claims_that_lack_or_twist_something_are_refused(changed: dict[str, Any]) -> None:
+def test_missing_or_malformed_claims_are_refused(changed: dict[str, Any]) -> None:
     with pytest.raises(InvalidToken):
         admitted_by(claims_at(NOW, **changed), RULES, NOW)
 
 
 @pytest.mark.parametrize("changed", [{"exp": NOW - 29}, {"nbf": NOW + 29}, {"iat": NOW + 29}, {"aud": ["x", "pyoco"]}])
-def test_clocks_may_differ_by_the_leeway_and_an_audience_may_be_one_of_many(changed: dict[str, Any]) -> None:
+def test_the_leeway_and_a_list_of_audiences_are_accepted(changed: dict[str, Any]) -> None:
     assert admitted_by(claims_at(NOW, **changed), RULES, NOW).caller.name == "ann"

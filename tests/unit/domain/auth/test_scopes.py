@@ -1,4 +1,4 @@
-"""Scopes and callers: who may do what, and whose runs exist for whom."""
+"""Scopes and callers: permissions and visible tenants."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope, known_scopes, pa
 from pyoco_server.errors import InvalidUsage, ScopeMissing
 
 
-def test_scopes_are_written_as_they_are_read() -> None:
+def test_scopes_survive_a_round_trip() -> None:
     text = ",".join(scope_names(EVERY_SCOPE))
 
     assert parse_scopes(text) == EVERY_SCOPE
@@ -17,12 +17,12 @@ def test_scopes_are_written_as_they_are_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " , ", "runs:raed", "runs:read runs:write", "RUNS:READ"])
-def test_a_word_that_is_no_scope_is_refused_with_those_there_are(text: str) -> None:
+def test_an_unknown_scope_is_refused_with_the_valid_ones(text: str) -> None:
     with pytest.raises(InvalidUsage, match="accepted: runs:read, runs:write"):
         parse_scopes(text)
 
 
-def test_a_token_may_speak_of_other_services_too() -> None:
+def test_scopes_of_other_services_are_ignored() -> None:
     assert known_scopes(["openid", "runs:read", "", "runs"]) == {Scope.RUNS_READ}
 
 
@@ -34,12 +34,12 @@ def test_admin_may_do_everything_and_sees_every_tenant() -> None:
     assert ANYONE.tenant_filter is None
 
 
-def test_everybody_else_sees_their_own_tenant_only() -> None:
+def test_other_callers_see_their_own_tenant_only() -> None:
     assert Caller(tenant_id="team-a", scopes=EVERY_SCOPE - {Scope.ADMIN}).tenant_filter == "team-a"
 
 
 @pytest.mark.parametrize("tenant", [None, "", "a b"])
-def test_a_caller_without_a_tenant_would_see_everything_and_cannot_be_made(tenant: str | None) -> None:
+def test_a_caller_without_admin_needs_a_tenant(tenant: str | None) -> None:
     with pytest.raises(ValueError, match="tenant"):
         Caller(name="ann", tenant_id=tenant, scopes=frozenset({Scope.RUNS_READ}))
 
@@ -59,5 +59,5 @@ def test_a_tenant_is_one_word(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "x" * 65, "a b", "a/b", "a\n", "é", None, 7, ["team-a"]])
-def test_whatever_else_is_no_tenant(value: object) -> None:
+def test_any_other_value_is_no_tenant(value: object) -> None:
     assert not is_tenant_id(value)

@@ -1,4 +1,4 @@
-"""Random commands, events, graphs and the executions that commands lead to. It makes values and judges none of them."""
+"""Random commands, events and graphs, and the executions that commands lead to. It generates; it asserts nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from pyoco_server.domain.ids import CommitId, InstanceId, NodeId, RunId, WorkerI
 from support.effort import effort
 
 RUN_ID = RunId("0190b8a0-7c00-7000-8000-000000000001")
-# Few names, so that commands meet: out of a large vocabulary nearly everything would be refused.
+# Few names, so that commands refer to the same nodes: with many names nearly all would be refused.
 NODE_IDS = tuple(NodeId(name) for name in ("extract", "clean", "approve", "報告"))
 
 # The machine may be busy: time says nothing about a pure function.
@@ -98,7 +98,7 @@ def graphs(draw: st.DrawFn, prompts: st.SearchStrategy[Any] = json_values) -> Gr
     return Graph(nodes=tuple(draw(st.permutations(nodes))), edges=tuple(edges))
 
 
-# What a field of this name may hold, in whichever command or event it stands.
+# Values of a field by its name, in every command and event.
 _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "at": moments,
     "from_outside": st.booleans(),
@@ -141,7 +141,7 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "by_execution": st.booleans(),
 }
 _SMALL = st.sampled_from([None, 0, "ok", {"rows": [1, None]}])
-# Values that no rule looks at are few here: drawing them is what takes the time.
+# Few values where no rule depends on them: drawing values takes most of the time.
 _PLAIN = _CONTENTS | {
     "request": st.sampled_from(
         [
@@ -166,7 +166,7 @@ _PLAIN = _CONTENTS | {
     "workflow_yaml": st.sampled_from([None, "flow: {}"]),
     "graph": st.none() | graphs(_SMALL),
 }
-# What people send may leave the attempt out, and may be wrong.
+# A client may omit the attempt or send a wrong one.
 _ASKED = _PLAIN | {
     "attempt": st.none() | st.none() | st.integers(0, 3),
     "progress": st.sampled_from([None, 0, 12.5, 100, 101, -1, float("nan")]),
@@ -210,7 +210,7 @@ commits: st.SearchStrategy[Commit] = st.builds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Played:
-    """One command of a script: where it found the execution, what came of it, and where it left it."""
+    """One command of a script, with the execution before it, its result, and the execution after it."""
 
     before: Execution
     command: Command
@@ -219,7 +219,7 @@ class Played:
 
 
 def play(script: Iterable[Command], execution: Execution | None = None) -> list[Played]:
-    """Decide and fold, command by command; what is refused or already so leaves the execution as it was."""
+    """Decide and fold, command by command; a rejected or repeated command leaves the execution unchanged."""
     now = execution or empty_execution(RUN_ID)
     played = []
     for command in script:
@@ -238,8 +238,8 @@ def after(*script: Command) -> Execution:
     return played[-1].after if played else empty_execution(RUN_ID)
 
 
-def helpful(execution: Execution) -> list[Command]:
-    """Commands that carry this execution on; random ones alone would seldom bring a graph to its end."""
+def advancing(execution: Execution) -> list[Command]:
+    """Commands that advance this execution; random ones alone would seldom finish a graph."""
     at = execution.updated_at + 1
     if not execution.exists or execution.status.is_terminal:
         return []
@@ -277,11 +277,11 @@ def _next_steps(execution: Execution, node_id: NodeId, at: float) -> list[StartN
 
 @st.composite
 def scripts(draw: st.DrawFn) -> list[Command]:
-    """The commands of one life: created, then some that carry it on and some that are anything at all."""
+    """A creation, then a mix of commands that advance the execution and arbitrary ones."""
     script: list[Command] = [draw(creates)]
     now = play(script)[-1].after
     for _ in range(draw(st.integers(0, 24))):
-        options = helpful(now) if draw(st.integers(0, 3)) else []
+        options = advancing(now) if draw(st.integers(0, 3)) else []
         script.append(draw(st.sampled_from(options) if options else commands))
         now = play(script[-1:], now)[-1].after
     return script

@@ -1,4 +1,4 @@
-"""Commits and bytes: nothing is lost on the way, older versions are lifted, and what is no commit is called so."""
+"""Encoding of commits: lossless round trips, upcasting of older versions, errors for unreadable bytes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def _envelope() -> dict[str, Any]:
 
 @thorough
 @given(commits)
-def test_a_commit_comes_back_as_it_was_stored(commit: Commit) -> None:
+def test_a_commit_survives_storage(commit: Commit) -> None:
     assert decode(encode(RUN_ID, commit)) == commit
 
 
 @thorough
 @given(graphs())
-def test_a_graph_comes_back_as_it_was_drawn(graph: Graph) -> None:
+def test_a_graph_survives_storage(graph: Graph) -> None:
     assert graph_from_wire(orjson.loads(orjson.dumps(graph_to_wire(graph)))) == graph
 
 
@@ -82,7 +82,7 @@ def test_an_output_keeps_its_value_and_its_type(output: object) -> None:
     assert type(back.output) is type(output)
 
 
-def test_the_envelope_is_written_once_and_events_are_named_by_commit_and_place() -> None:
+def test_event_ids_consist_of_commit_id_and_position() -> None:
     assert _envelope() == {
         "schemaVersion": 1,
         "executionId": RUN_ID,
@@ -108,7 +108,7 @@ def test_fields_of_a_newer_program_are_ignored() -> None:
     assert decode(orjson.dumps(envelope)) == COMMIT
 
 
-def test_an_older_version_is_lifted_step_by_step() -> None:
+def test_an_older_version_is_upcast_step_by_step() -> None:
     def name_the_actor(envelope: dict[str, Any]) -> dict[str, Any]:
         return envelope | {"actor": {"kind": envelope["who"]}}
 
@@ -124,7 +124,7 @@ def test_an_older_version_is_lifted_step_by_step() -> None:
     assert lifted.events == COMMIT.events
 
 
-def test_todays_commits_can_be_lifted_by_tomorrows_program() -> None:
+def test_current_commits_can_be_upcast_by_a_later_version() -> None:
     def rename(envelope: dict[str, Any]) -> dict[str, Any]:
         return envelope | {"command": "Create"}
 
@@ -170,19 +170,19 @@ def test_todays_commits_can_be_lifted_by_tomorrows_program() -> None:
         "an edge to nowhere",
     ],
 )
-def test_what_cannot_be_read_is_called_unreadable(change: dict[str, Any], says: str) -> None:
+def test_an_invalid_envelope_is_reported_as_unreadable(change: dict[str, Any], says: str) -> None:
     with pytest.raises(UnreadableCommit, match=says):
         decode(orjson.dumps(_envelope() | change))
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b"7", b"\xff"])
-def test_bytes_that_are_no_commit_are_called_unreadable(data: bytes) -> None:
+def test_bytes_that_are_no_commit_are_reported_as_unreadable(data: bytes) -> None:
     with pytest.raises(UnreadableCommit):
         decode(data)
 
 
 @pytest.mark.parametrize("name", sorted(EVENT_NAMES))
-def test_a_commit_with_an_end_in_it_is_never_taken_for_one_without(name: str) -> None:
+def test_a_commit_with_a_terminal_event_is_always_detected(name: str) -> None:
     ends = name in ("EXECUTION_COMPLETED", "EXECUTION_FAILED", "EXECUTION_CANCELED")
 
     stored = (Path(__file__).parents[3] / "golden" / "events" / f"{name}.json").read_bytes()

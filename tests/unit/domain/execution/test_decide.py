@@ -1,4 +1,4 @@
-"""The rules of `decide`: every command on every state worth naming, then those that need a sentence of their own."""
+"""The rules of `decide`: every command in every state, then the rules that need an explanation."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ COMMANDS: dict[str, Command] = {
         at=5.0, attempt=1, instance_id=OURS, steps=(SucceedNode(at=4.0, node_id=NODE), COMPLETE)
     ),
 }
-# What comes of each command, in the order of STATES: events in small letters, refusals in capitals, - for "it is so".
+# Outcomes per command, in the order of STATES: events in lower case, rejections in upper case, - for no change.
 RULES: dict[str, str] = {
     "CreateExecution": "- - - - - - -",
     "StartExecution": "started - - CANCEL_REQUESTED FINISHED FINISHED FINISHED",
@@ -136,7 +136,7 @@ def _outcome(execution: Execution, command: Command) -> str:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_each_command_comes_to_what_the_rules_say_on_each_state(name: str) -> None:
+def test_each_command_has_the_documented_outcome_in_each_state(name: str) -> None:
     command = COMMANDS[name]
 
     outcomes = {state: _outcome(execution, command) for state, execution in STATES.items()}
@@ -144,19 +144,19 @@ def test_each_command_comes_to_what_the_rules_say_on_each_state(name: str) -> No
     assert outcomes == dict(zip(STATES, RULES[name].split(), strict=True))
 
 
-def test_the_rules_speak_of_every_command() -> None:
+def test_the_table_covers_every_command() -> None:
     assert {type(command) for command in COMMANDS.values()} == set(get_args(Command))
     assert RULES.keys() == COMMANDS.keys()
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_what_does_not_exist_takes_no_command_but_its_creation(name: str) -> None:
+def test_a_missing_execution_accepts_only_its_creation(name: str) -> None:
     expected = "created" if name == "CreateExecution" else "NOT_FOUND"
 
     assert _outcome(empty_execution(RUN_ID), COMMANDS[name]) == expected
 
 
-def test_a_verdict_inside_a_report_after_a_cancel_request_ends_canceled_without_naming_its_holder_again() -> None:
+def test_an_end_reported_after_a_cancel_request_is_canceled_and_repeats_no_holder() -> None:
     execution = after(CREATE, START, START_NODE, CANCEL)
     steps = (SucceedNode(at=8.0, node_id=NODE), CompleteExecution(at=9.0))
 
@@ -184,7 +184,7 @@ def test_a_report_is_one_decision_with_all_its_steps_in_order() -> None:
     )
 
 
-def test_steps_of_a_report_that_come_too_late_change_nothing_and_spoil_nothing() -> None:
+def test_late_steps_of_a_report_are_ignored_and_the_others_apply() -> None:
     execution = after(CREATE, START, START_NODE, FailNode(at=4.0, node_id=NODE, error=ERROR))
     steps = (SucceedNode(at=5.0, node_id=NODE), FailExecution(at=6.0, error=ERROR))
 
@@ -206,7 +206,7 @@ def test_steps_of_a_report_that_come_too_late_change_nothing_and_spoil_nothing()
     ],
     ids=repr,
 )
-def test_a_holder_that_was_overtaken_is_fenced(command: Command) -> None:
+def test_a_superseded_holder_is_fenced(command: Command) -> None:
     taken_over = after(CREATE, START, StartExecution(at=4.0, attempt=2, instance_id=THEIRS))
 
     verdict = decide(taken_over, command)
@@ -215,7 +215,7 @@ def test_a_holder_that_was_overtaken_is_fenced(command: Command) -> None:
     assert verdict.why is RejectionReason.FENCED
 
 
-def test_an_overtaken_holder_may_not_confirm_a_cancel_either() -> None:
+def test_a_superseded_holder_cannot_confirm_a_cancel() -> None:
     taken_over = after(CREATE, START, StartExecution(at=4.0, attempt=2, instance_id=THEIRS), CANCEL)
 
     confirm = ConfirmCanceled(at=5.0, how=StopHow.COOPERATIVE, attempt=1)
@@ -223,7 +223,7 @@ def test_an_overtaken_holder_may_not_confirm_a_cancel_either() -> None:
     assert _outcome(taken_over, confirm) == RejectionReason.FENCED.name
 
 
-def test_a_fenced_instance_with_the_right_number_is_told_that_it_is_not_the_holder() -> None:
+def test_an_instance_with_the_right_attempt_that_is_not_the_holder_is_rejected_as_such() -> None:
     verdict = decide(after(CREATE, START), CompleteExecution(at=5.0, attempt=1, instance_id=THEIRS))
 
     assert verdict == Rejection(why=RejectionReason.FENCED, detail="attempt 1 belongs to another worker instance")
@@ -235,7 +235,7 @@ def test_a_redelivered_job_takes_over_with_a_higher_attempt() -> None:
     assert events == (ExecutionStarted(at=9.0, attempt=4, instance_id=THEIRS),)
 
 
-def test_a_start_without_an_attempt_is_the_first_one_or_nothing_new_and_attempts_count_from_one() -> None:
+def test_a_start_without_an_attempt_is_attempt_one_or_a_repetition() -> None:
     assert _outcome(after(CREATE), StartExecution(at=2.0, attempt=0)) == RejectionReason.INVALID_VALUE.name
     assert decide(after(CREATE), StartExecution(at=2.0)) == (ExecutionStarted(at=2.0, attempt=1),)
     assert decide(after(CREATE, START), StartExecution(at=2.0)) == ()
@@ -254,20 +254,20 @@ def test_the_end_of_an_open_execution_ends_its_running_nodes(command: Command, e
 
 
 @pytest.mark.parametrize("how", [StopHow.BEFORE_START, StopHow.SUBMIT_FAILED])
-def test_nobody_may_say_that_a_held_execution_never_ran(how: StopHow) -> None:
+def test_a_held_execution_cannot_be_confirmed_as_never_started(how: StopHow) -> None:
     verdict = decide(after(CREATE, START, CANCEL), ConfirmCanceled(at=5.0, how=how))
 
     assert isinstance(verdict, Rejection)
     assert verdict.why is RejectionReason.HELD
 
 
-def test_a_failed_submit_is_canceled_without_anybody_having_asked() -> None:
+def test_a_failed_submit_is_canceled_without_a_cancel_request() -> None:
     events = decide(after(CREATE), ConfirmCanceled(at=5.0, how=StopHow.SUBMIT_FAILED))
 
     assert events == (ExecutionCanceled(at=5.0, how=StopHow.SUBMIT_FAILED),)
 
 
-def test_labels_are_limited_and_doubled_ones_count_once() -> None:
+def test_labels_are_limited_and_duplicates_count_once() -> None:
     many = tuple(f"label-{number}" for number in range(MAX_LABELS))
     full = after(replace(CREATE, labels=(*many, *many)))
 

@@ -1,4 +1,4 @@
-"""The rules of `decide` for graphs: what a finished node sets off is part of the same decision."""
+"""The rules of `decide` for graphs: the consequences of a finished node are part of the same decision."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ START = StartExecution(at=2.0)
 JOIN = (_graph((A, C), (B, C)), START)
 
 
-def _work(*names: NodeId) -> tuple[Command, ...]:
+def _complete(*names: NodeId) -> tuple[Command, ...]:
     return tuple(
         command
         for name in names
@@ -65,7 +65,7 @@ def _work(*names: NodeId) -> tuple[Command, ...]:
     )
 
 
-def _why(execution: Execution, command: Command) -> RejectionReason | None:
+def _reason_of(execution: Execution, command: Command) -> RejectionReason | None:
     verdict = decide(execution, command)
     return verdict.why if isinstance(verdict, Rejection) else None
 
@@ -81,14 +81,14 @@ def test_the_nodes_of_a_graph_are_known_from_the_start_and_its_roots_become_read
     )
 
 
-def test_a_take_over_does_not_begin_the_graph_again() -> None:
-    execution = after(*JOIN, *_work(A))
+def test_a_take_over_does_not_restart_the_graph() -> None:
+    execution = after(*JOIN, *_complete(A))
 
     assert decide(execution, StartExecution(at=9.0, attempt=2)) == (ExecutionStarted(at=9.0, attempt=2),)
 
 
 def test_a_join_becomes_ready_with_the_last_of_its_predecessors() -> None:
-    execution = after(*JOIN, *_work(A), StartNode(at=5.0, node_id=B))
+    execution = after(*JOIN, *_complete(A), StartNode(at=5.0, node_id=B))
 
     assert execution.nodes[C].status is NodeStatus.IDLE
     assert decide(execution, SucceedNode(at=6.0, node_id=B)) == (
@@ -108,7 +108,7 @@ def test_a_fork_makes_all_its_successors_ready_at_once() -> None:
 
 
 def test_the_last_success_completes_the_execution_in_the_same_commit() -> None:
-    execution = after(*JOIN, *_work(A, B), StartNode(at=5.0, node_id=C))
+    execution = after(*JOIN, *_complete(A, B), StartNode(at=5.0, node_id=C))
 
     assert decide(execution, SucceedNode(at=6.0, node_id=C)) == (
         NodeSucceeded(at=6.0, node_id=C, attempt=1),
@@ -116,7 +116,7 @@ def test_the_last_success_completes_the_execution_in_the_same_commit() -> None:
     )
 
 
-def test_a_failed_node_fails_the_graph_and_ends_what_was_going_on() -> None:
+def test_a_failed_node_fails_the_graph_and_ends_its_running_nodes() -> None:
     execution = after(*JOIN, StartNode(at=3.0, node_id=A), StartNode(at=3.0, node_id=B))
 
     error = Failure(code="E_READ", message="node a failed: no such file")
@@ -127,11 +127,11 @@ def test_a_failed_node_fails_the_graph_and_ends_what_was_going_on() -> None:
     )
 
 
-def test_a_wait_node_waits_by_itself_and_its_resume_is_its_success() -> None:
+def test_a_wait_node_waits_without_a_holder_and_succeeds_with_its_resume() -> None:
     execution = after(_graph((A, WAIT), (WAIT, B), nodes=(A, WAIT, B)), START, StartNode(at=3.0, node_id=A))
 
     reached = decide(execution, SucceedNode(at=4.0, node_id=A))
-    waiting = after(_graph((A, WAIT), (WAIT, B), nodes=(A, WAIT, B)), START, *_work(A))
+    waiting = after(_graph((A, WAIT), (WAIT, B), nodes=(A, WAIT, B)), START, *_complete(A))
     resumed = decide(waiting, ResumeNode(at=5.0, node_id=WAIT, resume_key="approval-1"))
 
     assert reached == (
@@ -164,22 +164,22 @@ def test_a_graph_that_ends_in_a_wait_node_completes_with_its_resume() -> None:
     ],
     ids=[
         "a node that is not ready cannot be started",
-        "a node that succeeded is not worked on again",
-        "a node that succeeded is not worked on again, whatever the attempt",
+        "a succeeded node cannot be restarted",
+        "a succeeded node cannot be restarted by any attempt",
         "an unknown node cannot be started",
         "an unknown node cannot be declared",
         "the graph cannot be completed by command",
     ],
 )
-def test_in_a_graph_the_edges_decide(command: Command, why: RejectionReason) -> None:
-    assert _why(after(*JOIN, *_work(A)), command) is why
+def test_commands_that_contradict_the_edges_are_refused(command: Command, why: RejectionReason) -> None:
+    assert _reason_of(after(*JOIN, *_complete(A)), command) is why
 
 
-def test_a_wait_node_cannot_be_worked_on() -> None:
+def test_a_wait_node_cannot_be_started() -> None:
     waiting = after(_graph(nodes=(WAIT,)), START)
 
-    assert _why(waiting, StartNode(at=3.0, node_id=WAIT)) is RejectionReason.NODE_NOT_RUNNING
-    assert _why(waiting, StartNode(at=3.0, node_id=WAIT, attempt=2)) is RejectionReason.NODE_NOT_RUNNING
+    assert _reason_of(waiting, StartNode(at=3.0, node_id=WAIT)) is RejectionReason.NODE_NOT_RUNNING
+    assert _reason_of(waiting, StartNode(at=3.0, node_id=WAIT, attempt=2)) is RejectionReason.NODE_NOT_RUNNING
 
 
 def test_a_graph_can_be_failed_as_a_whole() -> None:
@@ -193,9 +193,9 @@ def test_a_graph_can_be_failed_as_a_whole() -> None:
     ]
 
 
-def test_a_confirmed_cancel_ends_every_unfinished_node_and_says_so() -> None:
+def test_a_confirmed_cancel_ends_every_unfinished_node_with_an_event() -> None:
     confirm = ConfirmCanceled(at=9.0, how=StopHow.KILLED)
-    execution = after(*JOIN, *_work(A), StartNode(at=5.0, node_id=B), CancelExecution(at=6.0), confirm)
+    execution = after(*JOIN, *_complete(A), StartNode(at=5.0, node_id=B), CancelExecution(at=6.0), confirm)
 
     assert {name: (node.status, node.canceled_by_execution) for name, node in execution.nodes.items()} == {
         A: (NodeStatus.SUCCEEDED, False),
@@ -204,14 +204,14 @@ def test_a_confirmed_cancel_ends_every_unfinished_node_and_says_so() -> None:
     }
 
 
-def test_a_graph_that_cannot_be_run_is_refused_with_what_is_wrong() -> None:
+def test_an_invalid_graph_is_refused_with_its_problems() -> None:
     verdict = decide(empty_execution(RUN_ID), _graph((A, B), (B, A)))
 
     assert verdict == Rejection(why=RejectionReason.INVALID_GRAPH, detail="these nodes wait for each other: a, b")
     too_many = tuple(NodeId(f"n{place}") for place in range(MAX_NODES + 1))
-    assert _why(empty_execution(RUN_ID), _graph(nodes=too_many)) is RejectionReason.TOO_MANY_NODES
+    assert _reason_of(empty_execution(RUN_ID), _graph(nodes=too_many)) is RejectionReason.TOO_MANY_NODES
 
 
 @pytest.mark.parametrize("name", ["", "x" * (MAX_NODE_ID_CHARS + 1)], ids=["empty", "too long"])
-def test_a_drawn_node_needs_a_name_that_can_be_shown(name: str) -> None:
-    assert _why(empty_execution(RUN_ID), _graph(nodes=(NodeId(name),))) is RejectionReason.INVALID_GRAPH
+def test_a_node_of_a_graph_needs_a_printable_name(name: str) -> None:
+    assert _reason_of(empty_execution(RUN_ID), _graph(nodes=(NodeId(name),))) is RejectionReason.INVALID_GRAPH

@@ -1,4 +1,4 @@
-"""What single events make of an execution, also where the log is odd; the rules about whole logs are properties."""
+"""Effects of single events, also in unusual logs; rules about whole logs are properties."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ERROR = Failure(code="E_READ", message="no such file")
 CREATED = ExecutionCreated(at=1.0, request=Request(flow_name="etl"), labels=("nightly",))
 STARTED = ExecutionStarted(at=2.0, attempt=1, worker_id=WorkerId("w-1"), instance_id=InstanceId("i-1"))
 NODE_STARTED = NodeStarted(at=3.0, node_id=NODE, attempt=1, worker_id=WorkerId("w-1"), lease_until=13.0)
-WAITING = NodeWaiting(at=4.0, node_id=NODE, attempt=1, wait_key="k", prompt="go on?", deadline_at=99.0)
+WAITING = NodeWaiting(at=4.0, node_id=NODE, attempt=1, wait_key="k", prompt="continue?", deadline_at=99.0)
 SUCCEEDED = NodeSucceeded(at=5.0, node_id=NODE, attempt=1, output={"rows": 3})
 CANCEL_REQUESTED = ExecutionCancelRequested(at=6.0, reason="wrong input", requested_by="alice")
 
@@ -85,7 +85,7 @@ def test_the_ranks_are_those_of_the_design() -> None:
     assert stronger(Status.FAILED, Status.COMPLETED) is stronger(Status.COMPLETED, Status.FAILED) is Status.FAILED
 
 
-def test_a_created_execution_is_what_was_asked_for() -> None:
+def test_a_created_execution_has_the_requested_fields() -> None:
     execution = _fold(CREATED)
 
     assert execution == Execution(
@@ -149,7 +149,7 @@ def test_after_a_cancel_request_progress_changes_nothing(event: Event) -> None:
     assert evolve(execution, event) is execution
 
 
-def test_the_higher_rank_wins_in_either_order_and_the_first_end_is_the_end() -> None:
+def test_the_higher_rank_wins_in_either_order_and_the_first_end_is_final() -> None:
     completed, failed = ExecutionCompleted(at=7.0), ExecutionFailed(at=8.0, error=ERROR)
 
     one, other = _fold(CREATED, completed, failed), _fold(CREATED, failed, completed)
@@ -170,7 +170,7 @@ def test_after_the_end_nothing_changes_but_labels_and_archive(event: Event) -> N
     assert evolve(execution, ExecutionTagRemoved(at=9.0, tag="nightly")).labels == ()
 
 
-def test_a_node_that_succeeded_has_its_output_and_gives_up_its_lease() -> None:
+def test_a_succeeded_node_has_an_output_and_no_lease() -> None:
     node = _node(NODE_STARTED, SUCCEEDED)
 
     assert node == Node(
@@ -195,7 +195,7 @@ def test_a_waiting_node_keeps_its_key_until_it_is_resumed() -> None:
     assert (resumed.status, resumed.wait_key, resumed.prompt) == (NodeStatus.RUNNING, None, None)
 
 
-def test_progress_keeps_what_it_does_not_mention() -> None:
+def test_progress_keeps_omitted_fields() -> None:
     node = _node(
         NODE_STARTED,
         NodeProgressReported(at=4.0, node_id=NODE, attempt=1, progress=40, message="reading"),
@@ -205,7 +205,7 @@ def test_progress_keeps_what_it_does_not_mention() -> None:
     assert (node.progress, node.message, node.lease_until) == (40, "reading", 20.0)
 
 
-def test_a_higher_attempt_begins_the_node_anew() -> None:
+def test_a_higher_attempt_resets_the_node() -> None:
     node = _node(NODE_STARTED, SUCCEEDED, NodeStarted(at=9.0, node_id=NODE, attempt=2))
 
     assert node == Node(node_id=NODE, status=NodeStatus.RUNNING, attempt=2, started_at=9.0)
@@ -216,19 +216,19 @@ def test_a_higher_attempt_begins_the_node_anew() -> None:
     [NODE_STARTED, WAITING, SUCCEEDED, NodeFailed(at=9.0, node_id=NODE, attempt=1, error=ERROR)],
     ids=lambda event: type(event).__name__,
 )
-def test_the_word_of_an_attempt_that_was_overtaken_changes_nothing(event: Event) -> None:
+def test_an_event_of_a_superseded_attempt_changes_nothing(event: Event) -> None:
     execution = _fold(CREATED, STARTED, NodeStarted(at=3.0, node_id=NODE, attempt=2))
 
     assert evolve(execution, event) is execution
 
 
-def test_the_word_of_an_attempt_whose_start_is_missing_is_believed() -> None:
+def test_an_event_of_an_attempt_without_a_start_applies() -> None:
     assert _node(NODE_STARTED, NodeSucceeded(at=5.0, node_id=NODE, attempt=2)).status is NodeStatus.SUCCEEDED
     assert _node(NODE_STARTED, NodeResumed(at=5.0, node_id=NODE, attempt=2)).status is NodeStatus.RUNNING
     assert _node(SUCCEEDED, NODE_STARTED).started_at == 3.0
 
 
-def test_updated_at_is_the_latest_moment_of_which_anything_came() -> None:
+def test_updated_at_is_the_time_of_the_latest_effective_event() -> None:
     assert _fold(CREATED, STARTED).updated_at == 2.0
     assert _fold(ExecutionCreated(at=9.0, request=Request()), STARTED).updated_at == 9.0
     assert _fold(CREATED, ExecutionTagRemoved(at=9.0, tag="never there")).updated_at == 1.0

@@ -20,7 +20,7 @@ from unit.domain.execution.strategies import RUN_ID
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "events"
 FILES = sorted(path.name for path in GOLDEN.iterdir())
-# The one with the most fields of each event: NAME.2.json is younger than NAME.json.
+# The newest file of each event: NAME.2.json is newer than NAME.json.
 NEWEST = {name.partition(".")[0]: name for name in sorted(FILES, key=lambda name: name.removesuffix(".json"))}
 
 
@@ -33,7 +33,7 @@ def _created() -> Execution:
 
 
 def _unset(value: object, path: str) -> list[str]:
-    """The fields below `value` that still have their default, so that a golden file would not show their names."""
+    """Fields below `value` with their default, whose names a golden file would not contain."""
     if not isinstance(value, msgspec.Struct):
         return []
     missing = []
@@ -44,7 +44,7 @@ def _unset(value: object, path: str) -> list[str]:
     return missing
 
 
-def test_every_event_has_its_golden_file_and_every_golden_file_its_event() -> None:
+def test_events_and_golden_files_correspond() -> None:
     assert {name.partition(".")[0] for name in FILES} == set(EVENT_NAMES)
     assert {f"{name}.json" for name in EVENT_NAMES} <= set(FILES)
 
@@ -68,7 +68,7 @@ def test_a_golden_commit_folds_and_changes_the_execution(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_a_golden_commit_is_written_today_as_it_was_then(file: str) -> None:
+def test_a_golden_commit_is_encoded_unchanged(file: str) -> None:
     stored = orjson.dumps(orjson.loads((GOLDEN / file).read_bytes()))
 
     assert encode(RUN_ID, decode(stored)) == stored

@@ -1,4 +1,4 @@
-"""Graphs: which nodes come first, which come next, and which graphs cannot run."""
+"""Graphs: roots, successors, and graphs that cannot run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def _names(nodes: Iterable[GraphNode]) -> str:
     return "".join(node.node_id for node in nodes)
 
 
-def test_roots_are_the_nodes_that_nothing_precedes() -> None:
+def test_roots_are_the_nodes_without_predecessors() -> None:
     assert _names(_graph("abcd", "ac", "bc", "cd").roots()) == "ab"
 
 
-def test_a_join_is_ready_only_after_all_that_precede_it() -> None:
+def test_a_join_is_ready_only_after_all_predecessors() -> None:
     graph = _graph("abc", "ac", "bc")
 
     assert _names(graph.ready_after(NodeId("a"), none_succeeded)) == ""
@@ -43,44 +43,44 @@ def test_a_fork_makes_its_successors_ready_in_the_order_of_the_nodes() -> None:
     assert _names(_graph("acb", "ab", "ac").ready_after(NodeId("a"), none_succeeded)) == "cb"
 
 
-def test_an_edge_drawn_twice_is_refused_and_yet_walked_once() -> None:
+def test_a_duplicate_edge_is_refused_and_traversed_once() -> None:
     graph = _graph("ab", "ab", "ab")
 
     assert problems(graph) == ["the edge from 'a' to 'b' is defined twice"]
     assert _names(graph.ready_after(NodeId("a"), none_succeeded)) == "b"
 
 
-def test_a_graph_is_done_with_the_last_node_that_had_not_succeeded() -> None:
+def test_a_graph_is_done_when_its_last_node_succeeds() -> None:
     graph = _graph("abc", "ac", "bc")
 
     assert not graph.is_done_with(NodeId("c"), [NodeId("a")].__contains__)
     assert graph.is_done_with(NodeId("c"), [NodeId("a"), NodeId("b")].__contains__)
 
 
-def test_what_is_before_a_node_is_told_in_the_order_of_the_edges() -> None:
+def test_predecessors_are_in_the_order_of_the_edges() -> None:
     graph = _graph("abc", "bc", "ac")
 
     assert graph.before(NodeId("c")) == ["b", "a"]
     assert not graph.before(NodeId("a"))
 
 
-def test_what_was_asked_of_a_graph_is_no_part_of_it() -> None:
-    asked, fresh = _graph("ab", "ab"), _graph("ab", "ab")
+def test_a_cached_result_does_not_change_equality_or_repr() -> None:
+    cached, fresh = _graph("ab", "ab"), _graph("ab", "ab")
 
-    assert asked.once(lambda graph: len(graph.nodes)) == 2
+    assert cached.once(lambda graph: len(graph.nodes)) == 2
 
-    assert asked == fresh
-    assert repr(asked) == repr(fresh)
+    assert cached == fresh
+    assert repr(cached) == repr(fresh)
 
 
-def test_a_graph_can_be_asked_for_a_node_by_name() -> None:
+def test_a_node_is_found_by_name() -> None:
     graph = _graph("ab")
 
     assert graph.node(NodeId("b")) == GraphNode(node_id=NodeId("b"))
     assert graph.node(NodeId("z")) is None
 
 
-def test_what_cannot_be_run_is_named() -> None:
+def test_problems_of_a_graph_are_named() -> None:
     assert problems(_graph("")) == ["a graph needs at least one node"]
     assert problems(_graph("aba")) == ["node 'a' is defined twice"]
     assert problems(_graph("a", "az")) == ["edge from or to unknown node 'z'"]
@@ -88,12 +88,12 @@ def test_what_cannot_be_run_is_named() -> None:
     assert problems(_graph("ab", *["ab"] * (MAX_EDGES + 1))) == [f"{MAX_EDGES + 1} edges are more than {MAX_EDGES}"]
 
 
-def test_one_cycle_is_named_beginning_with_its_first_node() -> None:
+def test_one_cycle_is_reported_from_its_first_node() -> None:
     assert problems(_graph("abcd", "ab", "bc", "cb", "cd")) == ["these nodes wait for each other: b, c"]
     assert problems(_graph("abc", "aa", "ab")) == ["node 'a' has an edge to itself"]
 
 
-def test_a_long_cycle_is_named_in_part() -> None:
+def test_a_long_cycle_is_shortened() -> None:
     names = [NodeId(f"n{number}") for number in range(2_000)]
     ring = zip(names, [*names[1:], names[0]], strict=True)
 
@@ -105,7 +105,7 @@ def test_a_long_cycle_is_named_in_part() -> None:
 
 @given(st.lists(st.tuples(node_ids, node_ids), unique=True, max_size=12))
 @thorough
-def test_the_named_nodes_are_a_cycle_of_edges(edges: list[tuple[NodeId, NodeId]]) -> None:
+def test_the_reported_nodes_are_a_cycle(edges: list[tuple[NodeId, NodeId]]) -> None:
     graph = Graph(nodes=tuple(GraphNode(node_id=name) for name in NODE_IDS), edges=tuple(edges))
 
     for problem in problems(graph):
@@ -116,7 +116,7 @@ def test_the_named_nodes_are_a_cycle_of_edges(edges: list[tuple[NodeId, NodeId]]
 
 @thorough
 @given(graphs())
-def test_a_graph_without_problems_is_walked_to_its_end(graph: Graph) -> None:
+def test_a_graph_without_problems_can_be_completed(graph: Graph) -> None:
     done: list[NodeId] = []
     ready = [node.node_id for node in graph.roots()]
 
@@ -132,7 +132,7 @@ def test_a_graph_without_problems_is_walked_to_its_end(graph: Graph) -> None:
 
 @thorough
 @given(st.lists(st.tuples(node_ids, node_ids), max_size=8, unique=True))
-def test_a_graph_has_a_problem_exactly_when_a_walk_cannot_reach_every_node(edges: list[tuple[NodeId, NodeId]]) -> None:
+def test_a_graph_has_a_problem_exactly_if_some_node_is_unreachable(edges: list[tuple[NodeId, NodeId]]) -> None:
     graph = Graph(nodes=tuple(GraphNode(node_id=name) for name in NODE_IDS), edges=tuple(edges))
     done: set[NodeId] = set()
 

@@ -55,7 +55,7 @@ from unit.domain.execution.strategies import (
     thorough,
 )
 
-# Said again, these find that it is so already: no second event, and no error either.
+# Repeated, these give neither an event nor an error.
 _REPEATABLE = (
     CreateExecution,
     StartExecution,
@@ -78,7 +78,7 @@ def _commit(events: list[Event]) -> Commit:
 
 @thorough
 @given(scripts())
-def test_cancel_wins_whatever_comes_after(script: list[Command]) -> None:
+def test_a_cancel_request_wins_over_later_commands(script: list[Command]) -> None:
     lives = play(script)
 
     for step in lives:
@@ -89,7 +89,7 @@ def test_cancel_wins_whatever_comes_after(script: list[Command]) -> None:
 
 @thorough
 @given(st.lists(plain_events), st.lists(plain_events))
-def test_cancel_wins_in_any_log_however_odd(earlier: list[Event], later: list[Event]) -> None:
+def test_a_cancel_request_wins_in_any_log(earlier: list[Event], later: list[Event]) -> None:
     execution = fold([*earlier, ExecutionCancelRequested(at=1.0)], empty_execution(RUN_ID))
 
     end = fold(later, execution)
@@ -103,7 +103,7 @@ def test_cancel_wins_in_any_log_however_odd(earlier: list[Event], later: list[Ev
 
 @thorough
 @given(scripts())
-def test_ranks_only_rise_but_for_a_resume_and_a_higher_attempt(script: list[Command]) -> None:
+def test_ranks_only_rise_except_by_a_resume_or_a_higher_attempt(script: list[Command]) -> None:
     for step in play(script):
         now = step.before
         for event in () if isinstance(step.verdict, Rejection) else step.verdict:
@@ -143,7 +143,7 @@ def test_any_log_can_be_folded(log: list[Event]) -> None:
 
 @thorough
 @given(scripts(), st.randoms(use_true_random=False))
-def test_a_shuffled_log_without_cancel_request_or_resume_ends_in_the_highest_rank_it_saw(
+def test_a_shuffled_log_without_cancel_request_or_resume_ends_in_its_highest_rank(
     script: list[Command], random: Random
 ) -> None:
     log = [event for step in play(script) if not isinstance(step.verdict, Rejection) for event in step.verdict]
@@ -170,9 +170,7 @@ def test_a_shuffled_log_without_cancel_request_or_resume_ends_in_the_highest_ran
     ),
     st.integers(1, 6),
 )
-def test_the_events_of_one_attempt_leave_the_node_in_the_highest_rank_whatever_their_order(
-    log: list[Event], length: int
-) -> None:
+def test_events_of_one_attempt_in_any_order_leave_the_node_in_the_highest_rank(log: list[Event], length: int) -> None:
     ranks = {
         NodeReady: NodeStatus.READY,
         NodeProgressReported: NodeStatus.RUNNING,
@@ -191,7 +189,7 @@ def test_the_events_of_one_attempt_leave_the_node_in_the_highest_rank_whatever_t
 
 @thorough
 @given(st.lists(plain_events))
-def test_folding_many_events_is_folding_one_by_one(log: list[Event]) -> None:
+def test_folding_many_events_equals_folding_one_by_one(log: list[Event]) -> None:
     execution = empty_execution(RUN_ID)
     for event in log:
         execution = evolve(execution, event)
@@ -201,7 +199,7 @@ def test_folding_many_events_is_folding_one_by_one(log: list[Event]) -> None:
 
 @thorough
 @given(st.lists(plain_events), st.integers(0, 20))
-def test_folding_in_two_steps_is_folding_in_one(log: list[Event], cut: int) -> None:
+def test_folding_in_two_steps_equals_folding_in_one(log: list[Event], cut: int) -> None:
     halfway = fold(log[:cut], empty_execution(RUN_ID))
 
     assert fold(log[cut:], halfway) == fold(log, empty_execution(RUN_ID))
@@ -209,7 +207,7 @@ def test_folding_in_two_steps_is_folding_in_one(log: list[Event], cut: int) -> N
 
 @thorough
 @given(st.lists(st.lists(plain_events, max_size=5), max_size=6), st.integers(0, 6))
-def test_folding_commits_in_two_steps_is_folding_them_in_one(log: list[list[Event]], cut: int) -> None:
+def test_folding_commits_in_two_steps_equals_folding_them_in_one(log: list[list[Event]], cut: int) -> None:
     stored = [StoredCommit(sequence=3 * place + 2, commit=_commit(events)) for place, events in enumerate(log)]
     halfway = fold_commits(stored[:cut], empty_execution(RUN_ID))
 
@@ -221,7 +219,7 @@ def test_folding_commits_in_two_steps_is_folding_them_in_one(log: list[list[Even
 
 @thorough
 @given(executions, commands)
-def test_every_command_gives_events_or_a_refusal_that_says_why(execution: Execution, command: Command) -> None:
+def test_every_command_gives_events_or_a_rejection_with_a_reason(execution: Execution, command: Command) -> None:
     verdict = decide(execution, command)
 
     if isinstance(verdict, Rejection):
@@ -241,7 +239,7 @@ def test_events_that_are_decided_always_change_the_execution(execution: Executio
 
 @thorough
 @given(executions, commands)
-def test_a_command_said_twice_gives_no_second_event(execution: Execution, command: Command) -> None:
+def test_a_repeated_command_gives_no_second_event(execution: Execution, command: Command) -> None:
     first, second = play([command, command], execution)
 
     if isinstance(first.verdict, Rejection):
@@ -249,13 +247,13 @@ def test_a_command_said_twice_gives_no_second_event(execution: Execution, comman
     elif isinstance(command, _REPEATABLE):
         assert second.verdict == ()
     elif isinstance(command, SucceedNode | FailNode | CompleteExecution):
-        # What ended the whole execution meets a finished one the second time; that may be said, but nothing happens.
+        # The repeated end of an execution meets a finished one; it may be rejected but changes nothing.
         assert second.verdict == () or isinstance(second.verdict, Rejection)
 
 
 @thorough
 @given(scripts())
-def test_a_node_of_a_graph_starts_only_after_all_before_it_succeeded(script: list[Command]) -> None:
+def test_a_node_of_a_graph_starts_only_after_its_predecessors_succeeded(script: list[Command]) -> None:
     for step in play(script):
         graph = step.after.graph
         if graph is None:
@@ -286,7 +284,7 @@ def test_a_started_graph_never_stalls(script: list[Command]) -> None:
 
 @thorough
 @given(scripts())
-def test_a_finished_execution_leaves_nobody_at_work(script: list[Command]) -> None:
+def test_a_finished_execution_has_no_running_node(script: list[Command]) -> None:
     for step in play(script):
         if step.after.status.is_terminal:
             assert not any(node.status.is_held for node in step.after.nodes.values())

@@ -1,4 +1,4 @@
-"""The snapshot: it shows an execution and gives it back, and when it must be small it gives up records, never tasks."""
+"""Snapshots: they restore an execution, and drop records, never tasks, to stay small."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ CANCEL = CancelExecution(at=7.0, requested_by="alice")
 TOOLS = WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff")
 
 
-def test_a_run_shows_the_wheels_that_its_last_holder_ran_it_with() -> None:
+def test_a_run_shows_the_wheels_of_its_last_holder() -> None:
     started = after(CREATE, replace(START, wheels=(TOOLS,)))
     taken_over = after(CREATE, START, StartExecution(at=3.0, attempt=2, instance_id=InstanceId("i-2")))
 
@@ -77,7 +77,7 @@ def test_a_run_shows_the_wheels_that_its_last_holder_ran_it_with() -> None:
     assert "wheels" not in _stored(taken_over)
 
 
-def test_a_run_without_wheels_says_nothing_of_them_in_its_log() -> None:
+def test_a_run_without_wheels_stores_no_wheels_field() -> None:
     commit = Commit(
         commit_id=CommitId("c"),
         occurred_at=2.0,
@@ -100,14 +100,14 @@ def _public_size(snapshot: dict[str, Any]) -> int:
 
 @thorough
 @given(executions)
-def test_an_execution_comes_back_from_its_snapshot(execution: Execution) -> None:
+def test_an_execution_is_restored_from_its_snapshot(execution: Execution) -> None:
     assert from_snapshot(to_snapshot(execution)) == execution
     assert from_snapshot(_stored(execution)) == execution
 
 
 @thorough
 @given(st.lists(events))
-def test_whatever_a_log_leads_to_comes_back_from_its_snapshot(log: list[Event]) -> None:
+def test_the_execution_of_any_log_is_restored_from_its_snapshot(log: list[Event]) -> None:
     execution = fold(log, empty_execution(RUN_ID))
 
     assert from_snapshot(_stored(execution)) == execution
@@ -115,7 +115,7 @@ def test_whatever_a_log_leads_to_comes_back_from_its_snapshot(log: list[Event]) 
 
 @thorough
 @given(executions, st.integers(0, 1_500), commands)
-def test_a_decision_on_a_truncated_snapshot_is_the_decision_on_the_whole(
+def test_decisions_on_a_truncated_snapshot_equal_those_on_the_whole(
     execution: Execution, limit: int, command: Command
 ) -> None:
     truncated = from_snapshot(_stored(execution, limit))
@@ -126,9 +126,7 @@ def test_a_decision_on_a_truncated_snapshot_is_the_decision_on_the_whole(
 
 @thorough
 @given(st.lists(events), st.integers(0, 3_000))
-def test_a_snapshot_keeps_its_tasks_and_stays_within_its_bound_as_far_as_records_can_help(
-    log: list[Event], limit: int
-) -> None:
+def test_a_snapshot_keeps_its_tasks_and_drops_records_to_stay_within_its_bound(log: list[Event], limit: int) -> None:
     execution = fold(log, empty_execution(RUN_ID))
     whole, bounded = _stored(execution), _stored(execution, limit)
 
@@ -151,21 +149,21 @@ HALFWAY = (
 )
 
 
-def test_how_far_a_running_task_is_stands_at_the_top_and_in_its_record() -> None:
+def test_progress_of_a_running_task_is_at_the_top_and_in_its_record() -> None:
     snapshot = _stored(after(*HALFWAY))
 
     assert snapshot["progress"] == {NODE: 42}
     assert (snapshot["task_records"][NODE]["progress"], snapshot["task_records"][NODE]["message"]) == (42, "further")
 
 
-def test_the_progress_of_a_task_that_is_over_stands_in_its_record_alone() -> None:
+def test_progress_of_a_finished_task_is_only_in_its_record() -> None:
     snapshot = _stored(after(*HALFWAY, SucceedNode(at=5.0, node_id=NODE)))
 
     assert "progress" not in snapshot
     assert snapshot["task_records"][NODE]["progress"] == 42
 
 
-def test_progress_outlives_the_records_that_were_given_up() -> None:
+def test_progress_is_kept_when_records_are_dropped() -> None:
     truncated = _stored(after(*HALFWAY), max_public_bytes=0)
 
     assert truncated["task_records"] == {}
@@ -185,11 +183,11 @@ def test_a_run_that_failed_by_its_limit_shows_receipt_code_and_last_lines() -> N
     )
 
 
-def test_a_snapshot_without_records_does_not_claim_to_have_given_any_up() -> None:
+def test_a_snapshot_without_records_is_not_marked_truncated() -> None:
     assert _stored(after(CREATE), max_public_bytes=0)["task_records_truncated"] is False
 
 
-def test_a_snapshot_that_once_gave_up_records_says_so_for_ever() -> None:
+def test_a_truncated_snapshot_stays_marked_truncated() -> None:
     truncated = from_snapshot(_stored(after(*WORKED), max_public_bytes=0))
 
     later = play([CANCEL], truncated)[-1].after
@@ -198,7 +196,7 @@ def test_a_snapshot_that_once_gave_up_records_says_so_for_ever() -> None:
     assert _stored(later)["task_records_truncated"] is True
 
 
-def test_outputs_and_tracebacks_are_given_up_before_whole_records() -> None:
+def test_outputs_and_tracebacks_are_dropped_before_whole_records() -> None:
     execution = after(*WORKED[:3], SucceedNode(at=4.5, node_id=NODE, output="x" * 5_000), *WORKED[4:])
 
     record = _stored(execution, max_public_bytes=1_500)["task_records"]
@@ -214,7 +212,7 @@ def test_outputs_and_tracebacks_are_given_up_before_whole_records() -> None:
     assert "traceback" not in record["load"]
 
 
-def test_compaction_leaves_alone_what_fits_and_what_it_was_given() -> None:
+def test_compaction_does_not_change_small_snapshots_or_its_argument() -> None:
     snapshot = to_snapshot(after(*WORKED))
     before = orjson.dumps(snapshot)
 
@@ -287,7 +285,7 @@ def test_the_public_view_is_that_of_the_contract() -> None:
         ((CREATE, CANCEL, ConfirmCanceled(at=8.0, how=StopHow.BEFORE_START)), "CANCELLED"),
     ],
 )
-def test_the_status_is_derived_in_the_words_of_runs(script: tuple[Command, ...], status: str) -> None:
+def test_the_status_of_a_run_is_derived(script: tuple[Command, ...], status: str) -> None:
     assert run_status(after(*script)) == status
     assert status in RUN_STATUSES
 
@@ -301,7 +299,7 @@ def test_a_heartbeat_moves_forward_only() -> None:
 
 @thorough
 @given(executions)
-def test_what_a_snapshot_shows_of_tasks_agrees_with_the_nodes(execution: Execution) -> None:
+def test_tasks_of_a_snapshot_agree_with_the_nodes(execution: Execution) -> None:
     snapshot = to_snapshot(execution)
 
     assert (snapshot["status"] == "CANCELLED") == (execution.status is Status.CANCELED)

@@ -1,4 +1,4 @@
-"""The diagrams in docs/reference/state-machine.md show every move that `decide` and `evolve` can make, and no other."""
+"""The diagrams in docs/reference/state-machine.md show exactly the transitions of `decide` and `evolve`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from unit.domain.execution.strategies import RUN_ID
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "reference" / "state-machine.md"
 ARROW = re.compile(r"^\s*(\[\*\]|\w+) --> (\w+) : (.+)$", re.MULTILINE)
-# A node begun a third time can do nothing that one begun twice cannot; without a bound there would be no end.
+# A third attempt adds no transition to those of a second; without a bound the search would not end.
 MAX_ATTEMPT = 2
 
 Move = tuple[str, str, str]
@@ -55,7 +55,7 @@ GRAPHS = (
 
 
 def _commands(graph: Graph | None) -> Iterator[Command]:
-    """Each command once per node, all at the same moment: time is no part of a status."""
+    """Each command once per node, all at the same time: a status does not depend on time."""
     yield CreateExecution(at=1.0, request=Request(), graph=graph)
     yield StartExecution(at=1.0, attempt=1, instance_id=HOLDER)
     yield StartExecution(at=1.0)
@@ -82,7 +82,7 @@ def _commands(graph: Graph | None) -> Iterator[Command]:
 
 
 def _explore(graph: Graph | None) -> tuple[set[Move], set[Move]]:
-    """Every move of an execution and of a node, from nothing through all states that the commands can reach."""
+    """Every transition of executions and nodes, through all states that the commands can reach."""
     of_execution: set[Move] = set()
     of_nodes: set[Move] = set()
     commands = list(_commands(graph))
@@ -121,8 +121,8 @@ def _node_moves(before: Execution, now: Execution, command: str) -> set[Move]:
     return moves
 
 
-def _drawn(title: str) -> set[Move]:
-    """The arrows of the diagram under a heading: one move per command on them."""
+def _documented(title: str) -> set[Move]:
+    """The arrows of the diagram under a heading: one transition per command."""
     section = DOCUMENT.read_text(encoding="utf-8").split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
     (diagram,) = re.findall(r"```mermaid\n(.*?)```", section, re.DOTALL)
     return {
@@ -138,9 +138,9 @@ def moves() -> tuple[set[Move], set[Move]]:
     return set().union(*(found[0] for found in explored)), set().union(*(found[1] for found in explored))
 
 
-def test_the_diagram_of_executions_shows_what_can_happen_and_nothing_else(moves: tuple[set[Move], set[Move]]) -> None:
-    assert _drawn("An execution") == moves[0]
+def test_the_diagram_of_executions_shows_exactly_the_possible_transitions(moves: tuple[set[Move], set[Move]]) -> None:
+    assert _documented("An execution") == moves[0]
 
 
-def test_the_diagram_of_nodes_shows_what_can_happen_and_nothing_else(moves: tuple[set[Move], set[Move]]) -> None:
-    assert _drawn("A node") == moves[1]
+def test_the_diagram_of_nodes_shows_exactly_the_possible_transitions(moves: tuple[set[Move], set[Move]]) -> None:
+    assert _documented("A node") == moves[1]

@@ -1,4 +1,4 @@
-"""What is shown of a run's worker beside the run."""
+"""Facts about the worker of a run, as shown beside the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def facts(snapshot: dict[str, Any], seen: WorkerStatus | None = SEEN) -> dict[st
     return run_facts(snapshot, lambda worker_id: seen, now=100.0, alive_within_sec=15.0, run_heartbeat_sec=1.0)
 
 
-def test_a_worker_that_speaks_is_alive() -> None:
+def test_a_reporting_worker_is_alive() -> None:
     assert facts(HELD) == {
         "worker_alive": True,
         "worker_heartbeat_at": 97.0,
@@ -28,33 +28,33 @@ def test_a_worker_that_speaks_is_alive() -> None:
     }
 
 
-def test_the_facts_are_known_by_name_to_whoever_compares_answers_with_the_store() -> None:
+def test_the_list_of_fact_names_is_complete() -> None:
     assert tuple(facts(HELD)) == RUN_FACTS
 
 
 def test_a_silent_worker_is_not_alive_but_known() -> None:
-    shown = facts(HELD, replace(SEEN, silent_sec=15.1))
+    found = facts(HELD, replace(SEEN, silent_sec=15.1))
 
-    assert (shown["worker_alive"], shown["worker_heartbeat_at"], shown["worker_tags"]) == (False, 97.0, ["default"])
+    assert (found["worker_alive"], found["worker_heartbeat_at"], found["worker_tags"]) == (False, 97.0, ["default"])
 
 
-def test_a_stopped_worker_is_not_alive_however_lately_it_said_so() -> None:
+def test_a_stopped_worker_is_not_alive_however_recent_its_report() -> None:
     assert not facts(HELD, replace(SEEN, record=replace(SEEN.record, stopped_at=90.0)))["worker_alive"]
 
 
-def test_another_life_of_the_same_name_is_another_worker() -> None:
+def test_another_instance_of_the_same_name_is_another_worker() -> None:
     reborn = replace(SEEN, record=worker(instance_id="i2"))
 
-    shown = facts(HELD, reborn)
+    found = facts(HELD, reborn)
 
-    assert (shown["worker_alive"], shown["worker_heartbeat_at"], shown["worker_tags"]) == (False, None, None)
+    assert (found["worker_alive"], found["worker_heartbeat_at"], found["worker_tags"]) == (False, None, None)
 
 
 @pytest.mark.parametrize("snapshot", [{}, {"state": {}}, {"state": {"holder": [1, None, None]}}, {"state": None}])
-def test_a_run_that_nobody_has_or_that_a_stranger_stored_has_no_worker(snapshot: dict[str, Any]) -> None:
-    shown = facts(snapshot)
+def test_a_run_without_a_holder_or_from_a_foreign_producer_has_no_worker(snapshot: dict[str, Any]) -> None:
+    found = facts(snapshot)
 
-    assert shown == {"worker_alive": False, "worker_heartbeat_at": None, "worker_tags": None, "stale": False}
+    assert found == {"worker_alive": False, "worker_heartbeat_at": None, "worker_tags": None, "stale": False}
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def stored_bytes(kept: tuple[AnnouncedFlow, ...]) -> int:
     return len(orjson.dumps(flows_to_plain(kept)))
 
 
-def test_flows_survive_being_stored() -> None:
+def test_flows_survive_storage() -> None:
     assert flows_from_plain(orjson.loads(orjson.dumps(flows_to_plain([PIPELINE, BARE])))) == (PIPELINE, BARE)
 
 
@@ -56,13 +56,13 @@ def test_equal_stored_forms_give_the_same_value() -> None:
     assert flows_from_plain(flows_to_plain([PIPELINE])) is flows_from_plain(flows_to_plain([PIPELINE]))
 
 
-def test_what_fits_is_announced_as_it_is() -> None:
+def test_flows_within_the_limit_are_announced_unchanged() -> None:
     announcement = bounded([PIPELINE, BARE])
 
     assert (announcement.flows, announcement.left_out) == ((PIPELINE, BARE), ())
 
 
-def test_a_name_is_announced_once_and_has_as_many_characters_as_a_name_may_have() -> None:
+def test_a_name_is_announced_once_and_has_bounded_length() -> None:
     longest = "x" * MAX_NAME_CHARS
     odd = [AnnouncedFlow(name=name) for name in ("a", "a", "", longest, longest + "x", "\ud800")]
 
@@ -98,7 +98,7 @@ def test_all_graphs_are_left_out_before_any_flow() -> None:
     assert stored_bytes(announcement.flows) <= MAX_BYTES
 
 
-def test_names_that_do_not_fit_are_left_out_in_the_end() -> None:
+def test_names_are_left_out_last() -> None:
     announcement = bounded([AnnouncedFlow(name=f"{n:03}" + "夜" * (MAX_NAME_CHARS - 3)) for n in range(MAX_FLOWS)])
 
     assert 300 < len(announcement.flows) < MAX_FLOWS
@@ -114,7 +114,7 @@ def test_reasons_are_few_and_short() -> None:
 
 
 @given(st.lists(flows, max_size=5))
-def test_what_was_bounded_can_be_stored_and_is_not_bounded_further(given_flows: list[AnnouncedFlow]) -> None:
+def test_bounded_flows_can_be_stored_and_bounding_is_idempotent(given_flows: list[AnnouncedFlow]) -> None:
     kept = bounded(given_flows).flows
 
     assert flows_from_plain(orjson.loads(orjson.dumps(flows_to_plain(kept)))) == kept
@@ -123,7 +123,7 @@ def test_what_was_bounded_can_be_stored_and_is_not_bounded_further(given_flows: 
 
 
 @given(anything)
-def test_any_json_is_read_as_far_as_it_is_valid(plain: Any) -> None:
+def test_the_valid_part_of_any_json_is_read(plain: Any) -> None:
     for flow in flows_from_plain(plain):
         assert flow.name
         assert {node for edge in flow.edges for node in edge} <= set(flow.nodes)
@@ -144,5 +144,5 @@ def test_any_json_is_read_as_far_as_it_is_valid(plain: Any) -> None:
         ([{"name": "a", "nodes": ["x"], "edges": "x", "mood": "good"}], (AnnouncedFlow(name="a", nodes=("x",)),)),
     ],
 )
-def test_half_a_graph_is_none(plain: object, read: tuple[AnnouncedFlow, ...]) -> None:
+def test_an_incomplete_graph_is_none(plain: object, read: tuple[AnnouncedFlow, ...]) -> None:
     assert flows_from_plain(plain) == read

@@ -30,7 +30,7 @@ STOPPED = replace(IDLE, stopped_at=120.0, stop_reason="stopped", hidden=True)
 
 
 @pytest.mark.parametrize("record", [IDLE, BUSY, SYNCED, ANNOUNCING, STOPPED])
-def test_a_record_survives_being_stored(record: WorkerRecord) -> None:
+def test_a_record_survives_storage(record: WorkerRecord) -> None:
     assert from_plain(orjson.loads(orjson.dumps(to_plain(record)))) == record
 
 
@@ -52,13 +52,13 @@ def test_a_stored_record_has_the_fields_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("flows", [None, "hello", 7, [7], [{"name": []}], [{"name": "x", "nodes": {"a": 1}}]])
-def test_flows_in_a_form_that_is_not_ours_do_not_cost_the_record(flows: object) -> None:
+def test_flows_in_a_foreign_form_do_not_invalidate_the_record(flows: object) -> None:
     record = from_plain(to_plain(IDLE) | {"flows": flows})
 
     assert replace(record, flows=()) == IDLE
 
 
-def test_the_few_fields_of_an_old_worker_are_enough() -> None:
+def test_a_record_with_only_the_fields_of_an_old_worker_is_read() -> None:
     record = from_plain({"worker_id": "old", "heartbeat_at": 7.5, "tags": None, "mood": "good"})
 
     assert (record.worker_id, record.last_seen_at, record.tags, record.slots) == ("old", 7.5, (), 1)
@@ -74,7 +74,7 @@ def test_the_few_fields_of_an_old_worker_are_enough() -> None:
         (STOPPED, 9999.0, WorkerState.STOPPED_GRACEFUL),
     ],
 )
-def test_a_worker_is_disconnected_when_it_was_silent_for_too_long_without_stopping(
+def test_a_silent_worker_that_did_not_stop_is_disconnected(
     record: WorkerRecord, silent_sec: float, state: WorkerState
 ) -> None:
     assert state_of(record, silent_sec=silent_sec, disconnect_timeout_sec=20.0) is state

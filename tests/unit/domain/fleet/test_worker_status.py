@@ -1,4 +1,4 @@
-"""The fleet as it is shown: who is listed, in which order, and who is forgotten."""
+"""The fleet as listed: which workers, in which order, and when they are dropped."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from support.samples import new_run_id, worker
 NOW = 10_000_000.0
 
 
-def sighting(name: str, state: WorkerState, *, last_seen_at: float = 100.0, hidden: bool = False) -> WorkerStatus:
+def status_of(name: str, state: WorkerState, *, last_seen_at: float = 100.0, hidden: bool = False) -> WorkerStatus:
     record = replace(worker(name, last_seen_at=last_seen_at), hidden=hidden)
     return WorkerStatus(record=record, silent_sec=0.0, state=state)
 
 
 FLEET = [
-    sighting("stopped", WorkerState.STOPPED_GRACEFUL),
-    sighting("zeta", WorkerState.RUNNING),
-    sighting("lost-early", WorkerState.DISCONNECTED, last_seen_at=50.0),
-    sighting("alpha", WorkerState.IDLE),
-    sighting("lost-late", WorkerState.DISCONNECTED, last_seen_at=90.0),
-    sighting("hidden", WorkerState.IDLE, hidden=True),
+    status_of("stopped", WorkerState.STOPPED_GRACEFUL),
+    status_of("zeta", WorkerState.RUNNING),
+    status_of("lost-early", WorkerState.DISCONNECTED, last_seen_at=50.0),
+    status_of("alpha", WorkerState.IDLE),
+    status_of("lost-late", WorkerState.DISCONNECTED, last_seen_at=90.0),
+    status_of("hidden", WorkerState.IDLE, hidden=True),
 ]
 
 
@@ -53,7 +53,7 @@ def test_active_workers_are_listed_by_name_then_lost_then_stopped_ones(query: Wo
     assert [seen.record.worker_id for seen in filter_workers(FLEET, query)] == listed
 
 
-def test_a_worker_is_as_busy_as_it_has_runs_but_never_beyond_its_slots() -> None:
+def test_busy_slots_are_the_runs_of_a_worker_and_at_most_its_slots() -> None:
     runs = tuple(new_run_id() for _ in range(3))
     busy = replace(FLEET[1], record=replace(worker(), slots=2, current_run_ids=runs))
 
@@ -71,7 +71,7 @@ OLD, NEW = AnnouncedFlow(name="etl", nodes=("load",)), AnnouncedFlow(name="etl",
 NAMED = AnnouncedFlow(name="etl")
 
 
-def test_a_flow_looks_as_the_worker_that_started_last_says_and_is_served_under_all_tags() -> None:
+def test_the_latest_worker_defines_a_flow_and_all_tags_serve_it() -> None:
     late = announcing("a", NEW, AnnouncedFlow(name="zip"), tags=("gpu", "default"), started_at=2.0)
     early = announcing("b", OLD, tags=("cpu",), started_at=1.0)
 
@@ -82,13 +82,13 @@ def test_a_flow_looks_as_the_worker_that_started_last_says_and_is_served_under_a
         assert found["zip"].tags == ("default", "gpu")
 
 
-def test_a_worker_that_knows_only_the_name_does_not_make_others_forget_the_graph() -> None:
+def test_a_worker_without_the_graph_does_not_hide_the_graph_of_others() -> None:
     fleet = [announcing("a", OLD, tags=("x",), started_at=1.0), announcing("b", NAMED, tags=("y",), started_at=2.0)]
 
     assert announced(fleet)["etl"] == replace(OLD, tags=("x", "y"))
 
 
-def test_the_gone_announce_nothing_and_the_hidden_do() -> None:
+def test_gone_workers_announce_nothing_and_hidden_ones_do() -> None:
     gone = [
         announcing(state.value, OLD, tags=("x",), started_at=1.0, state=state)
         for state in (WorkerState.DISCONNECTED, WorkerState.STOPPED_GRACEFUL)
@@ -100,7 +100,7 @@ def test_the_gone_announce_nothing_and_the_hidden_do() -> None:
     assert announced([*gone, hidden]) == {"etl": replace(NAMED, tags=("y",))}
 
 
-def test_those_who_were_not_seen_for_a_month_are_forgotten() -> None:
+def test_workers_not_seen_for_a_month_are_removed() -> None:
     fresh = worker("fresh", last_seen_at=NOW - KEEP_UNSEEN_SEC)
     old = worker("old", last_seen_at=NOW - KEEP_UNSEEN_SEC - 1)
     stopped = replace(worker("stopped", last_seen_at=old.last_seen_at), stopped_at=old.last_seen_at)
@@ -108,7 +108,7 @@ def test_those_who_were_not_seen_for_a_month_are_forgotten() -> None:
     assert {record.worker_id for record in expired_workers([fresh, old, stopped], NOW)} == {"old", "stopped"}
 
 
-def test_no_more_are_kept_than_anybody_would_look_through() -> None:
+def test_the_number_of_kept_workers_is_bounded() -> None:
     records: list[WorkerRecord] = [worker(f"w-{nth}", last_seen_at=NOW - nth) for nth in range(KEEP_MOST + 2)]
     later = NOW + KEEP_MOST_UNSEEN_SEC
 

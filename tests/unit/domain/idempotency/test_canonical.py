@@ -1,4 +1,4 @@
-"""One way to write a JSON value: the vectors of RFC 8785, where we differ from it, and what holds for all values."""
+"""Canonical JSON: the vectors of RFC 8785, our deviations, and properties for all values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pyoco_server.domain.idempotency.keys import canonical, json_digest, number
 from pyoco_server.errors import InvalidRequest
 
-# RFC 8785, appendix B: IEEE 754 bits and how they are written.
+# RFC 8785, appendix B: IEEE 754 bits and their text.
 NUMBERS = [
     ("0000000000000000", "0"),
     ("8000000000000000", "0"),
@@ -69,14 +69,14 @@ def reversed_keys(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(("bits", "written"), NUMBERS)
-def test_a_number_is_written_as_the_table_of_the_rfc_says(bits: str, written: str) -> None:
+def test_numbers_have_the_form_of_the_rfc_table(bits: str, written: str) -> None:
     (value,) = struct.unpack(">d", bytes.fromhex(bits))
 
     assert number(value) == written
     assert canonical([value]) == f"[{written}]".encode()
 
 
-def test_the_example_of_the_rfc_is_written_as_it_says() -> None:
+def test_the_example_of_the_rfc_has_its_canonical_form() -> None:
     """RFC 8785, §3.2.3, from its text to its bytes."""
     text = r"""{
         "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
@@ -93,7 +93,7 @@ def test_the_example_of_the_rfc_is_written_as_it_says() -> None:
     )
 
 
-def test_keys_stand_in_the_order_of_their_code_units() -> None:
+def test_keys_are_sorted_by_code_units() -> None:
     """RFC 8785, §3.2.3: a smiley, two units beyond U+D800, comes before U+FB01, which has the smaller code point.
 
     (The RFC's own example has U+FB33 for it, which does not exist in NFC: it becomes two signs of the Hebrew block.)
@@ -104,7 +104,7 @@ def test_keys_stand_in_the_order_of_their_code_units() -> None:
     assert list(orjson.loads(canonical({"\ufb33": 1, "€": 2}))) == ["\u05d3\u05bc", "€"]
 
 
-def test_signs_are_escaped_only_where_json_needs_it() -> None:
+def test_characters_are_escaped_only_if_json_requires_it() -> None:
     every = "".join(map(chr, range(0x20))) + '"\\/\x7f\u2028'
 
     written = r'"\u0000\u0001\u0002\u0003\u0004\u0005\u0006\u0007\b\t\n\u000b\f\r\u000e\u000f\u0010\u0011\u0012\u0013'
@@ -124,7 +124,7 @@ def test_signs_are_escaped_only_where_json_needs_it() -> None:
         ('"\\u212b"', '"Å"'),
     ],
 )
-def test_what_means_the_same_has_one_digest(one: str, other: str) -> None:
+def test_equal_values_have_one_digest(one: str, other: str) -> None:
     assert json_digest(orjson.loads(one)) == json_digest(orjson.loads(other))
 
 
@@ -144,7 +144,7 @@ def test_what_means_the_same_has_one_digest(one: str, other: str) -> None:
         ('{"a":{"b":1}}', '{"a":{},"b":1}'),
     ],
 )
-def test_what_does_not_mean_the_same_has_another_digest(one: str, other: str) -> None:
+def test_different_values_have_different_digests(one: str, other: str) -> None:
     assert json_digest(orjson.loads(one)) != json_digest(orjson.loads(other))
 
 
@@ -168,21 +168,21 @@ def test_integers_of_64_bits_keep_all_their_digits_beside_any_text() -> None:
     ],
     ids=repr,
 )
-def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
+def test_a_value_without_a_canonical_form_is_refused(value: Any) -> None:
     with pytest.raises(InvalidRequest):
         canonical(value)
 
 
-def test_what_is_no_json_is_a_mistake_of_ours() -> None:
+def test_a_value_that_is_no_json_is_a_programming_error() -> None:
     with pytest.raises(TypeError):
         canonical({"at": object()})
 
 
-def test_a_digest_is_that_of_the_canonical_bytes() -> None:
+def test_the_digest_is_that_of_the_canonical_bytes() -> None:
     assert json_digest({"b": 1, "a": 2}) == "sha256:" + sha256(b'{"a":2,"b":1}').hexdigest()
 
 
-def test_keys_that_are_left_out_do_not_count_at_the_top_and_count_below() -> None:
+def test_ignored_keys_are_ignored_at_the_top_only() -> None:
     plain = {"trace_id": "t1", "params": {"trace_id": "t2"}}
 
     assert json_digest(plain, leave_out={"trace_id"}) == json_digest({"params": {"trace_id": "t2"}})
@@ -191,7 +191,7 @@ def test_keys_that_are_left_out_do_not_count_at_the_top_and_count_below() -> Non
 
 
 @given(values)
-def test_however_a_value_is_written_its_canonical_bytes_are_the_same(value: Any) -> None:
+def test_any_spelling_of_a_value_has_the_same_canonical_bytes(value: Any) -> None:
     assume(nfc_keys_differ(value))
     written = [
         json.dumps(value, ensure_ascii=True, indent=3),
@@ -203,7 +203,7 @@ def test_however_a_value_is_written_its_canonical_bytes_are_the_same(value: Any)
 
 
 @given(values)
-def test_canonical_bytes_are_json_with_the_same_meaning_and_are_canonical_themselves(value: Any) -> None:
+def test_canonical_bytes_are_equal_json_and_canonicalisation_is_idempotent(value: Any) -> None:
     assume(nfc_keys_differ(value))
     data = canonical(value)
 
@@ -214,20 +214,20 @@ def test_canonical_bytes_are_json_with_the_same_meaning_and_are_canonical_themse
 
 
 @given(values, values)
-def test_two_digests_are_equal_exactly_where_the_canonical_bytes_are(one: Any, other: Any) -> None:
+def test_digests_are_equal_exactly_if_the_canonical_bytes_are(one: Any, other: Any) -> None:
     assume(nfc_keys_differ(one) and nfc_keys_differ(other))
 
     assert (json_digest(one) == json_digest(other)) is (canonical(one) == canonical(other))
 
 
 @given(values)
-def test_the_fast_writer_and_the_careful_one_agree(value: Any) -> None:
-    """A float of no other meaning beside it makes the careful one write the whole of it."""
+def test_the_fast_and_the_slow_writer_agree(value: Any) -> None:
+    """An additional float forces the slow writer for the whole value."""
     assume(nfc_keys_differ(value))
 
     assert canonical([value, 0.5]) == b"[" + canonical(value) + b",0.5]"
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_reads_back_as_it_was(value: float) -> None:
+def test_a_number_survives_a_round_trip(value: float) -> None:
     assert float(number(value)) == value

@@ -1,4 +1,4 @@
-"""The digest of a form: the same parts in any order are the same form, and nothing can be moved between them."""
+"""The digest of a form: independent of the order of its parts, different for different parts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_another_form_has_another_digest(other: list[FormPart]) -> None:
     assert form_digest(other) != form_digest([FormPart.of("a", b"bc", "f")])
 
 
-def test_a_part_that_is_fed_piece_by_piece_is_the_part() -> None:
+def test_a_part_fed_in_chunks_has_the_same_digest() -> None:
     fed = sha256()
     for piece in (b"large ", b"", b"file"):
         fed.update(piece)
@@ -48,7 +48,7 @@ def test_a_part_that_is_fed_piece_by_piece_is_the_part() -> None:
 
 
 @given(st.lists(parts, max_size=4), st.lists(parts, max_size=4))
-def test_two_forms_have_one_digest_exactly_when_they_have_the_same_parts(
+def test_two_forms_have_one_digest_exactly_if_they_have_the_same_parts(
     one: list[FormPart], other: list[FormPart]
 ) -> None:
     same = sorted(map(repr, one)) == sorted(map(repr, other))

@@ -1,4 +1,4 @@
-"""What may be an idempotency key, and where its record is kept."""
+"""Valid idempotency keys, and the storage key of their record."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def test_a_key_is_any_printable_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", " a", "a ", "x" * 256, "a\tb", "a\n", "é", "鍵", "a\x00b", "\x7f"], ids=repr)
-def test_what_is_no_key_is_refused(text: str) -> None:
+def test_an_invalid_key_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="1 to 255 printable ASCII characters"):
         parse_key(text)
 
 
-def test_a_record_is_kept_under_a_name_that_is_a_key_of_a_bucket() -> None:
+def test_the_storage_key_of_a_record_is_valid_in_a_bucket() -> None:
     key = record_key(tenant_id="team-a", method="POST", path="/runs?x=1", key=IdempotencyKey("*.> k"))
 
     assert re.fullmatch(r"[0-9a-f]{64}", key)

@@ -59,7 +59,7 @@ def test_a_finished_record_has_the_names_of_the_contract() -> None:
 
 
 @given(st.binary(), st.none() | st.text(), st.integers(100, 599), st.lists(st.text()))
-def test_a_record_comes_back_as_it_was(body: bytes, media_type: str | None, status: int, events: list[str]) -> None:
+def test_a_record_survives_storage(body: bytes, media_type: str | None, status: int, events: list[str]) -> None:
     answer = Answer(status=status, body=body, media_type=media_type, event_ids=tuple(events))
 
     for record in (OPEN, DONE, replace(OPEN, answer=answer)):
@@ -67,7 +67,7 @@ def test_a_record_comes_back_as_it_was(body: bytes, media_type: str | None, stat
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "status"])
-def test_a_record_that_lacks_something_is_none(name: str) -> None:
+def test_an_incomplete_record_is_none(name: str) -> None:
     plain = to_plain(DONE)
     del plain[name]
 
@@ -86,7 +86,7 @@ def test_a_body_that_is_no_base64_is_none() -> None:
 
 
 @given(JSON | st.dictionaries(st.sampled_from(NAMES), JSON), st.sampled_from(NAMES), JSON)
-def test_whatever_is_stored_reading_it_does_not_raise(stored: Any, name: str, value: Any) -> None:
+def test_reading_arbitrary_json_does_not_raise(stored: Any, name: str, value: Any) -> None:
     for plain in (stored, to_plain(DONE) | {name: value}):
         record = from_plain(plain)
         assert record is None or isinstance(record, Record)

@@ -25,7 +25,7 @@ PLACES: st.SearchStrategy[Place] = st.builds(Walk, mark=SEQUENCES, before=st.tup
 
 
 @given(place=PLACES)
-def test_a_place_comes_back_as_it_was(place: Place) -> None:
+def test_a_position_survives_a_round_trip(place: Place) -> None:
     assert decode(encode(place, QUERY, STREAM), QUERY, STREAM) == place
 
 
@@ -50,13 +50,13 @@ def test_a_cursor_of_another_bucket_is_refused() -> None:
         decode(encode(PLACE, QUERY, STREAM), QUERY, "2027-01-01T00:00:00Z")
 
 
-def test_the_limit_of_a_page_and_the_order_of_labels_may_change_on_the_way() -> None:
+def test_the_page_limit_and_the_order_of_labels_may_change_between_pages() -> None:
     same = RunQuery(status="RUNNING", labels=("b", "a"), updated_after=5.0, limit=3)
 
     assert decode(encode(PLACE, QUERY, STREAM), same, STREAM) == PLACE
 
 
-def test_a_cursor_is_of_its_statuses_in_whichever_order() -> None:
+def test_the_order_of_statuses_does_not_change_a_cursor() -> None:
     cursor = encode(PLACE, RunQuery(statuses=("PENDING", "RUNNING")), STREAM)
 
     assert decode(cursor, RunQuery(statuses=("RUNNING", "PENDING", "RUNNING")), STREAM) == PLACE
@@ -75,7 +75,7 @@ def test_a_damaged_cursor_is_refused(place: Place, at: int, bit: int) -> None:
 
 
 @given(text=st.text(max_size=100))
-def test_any_text_is_refused(text: str) -> None:
+def test_arbitrary_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidListQuery, match="cursor"):
         decode(text, QUERY, STREAM)
 
@@ -100,7 +100,7 @@ def test_a_cursor_that_is_too_long_is_refused() -> None:
         b"{",
     ],
 )
-def test_a_cursor_made_by_hand_with_a_right_check_is_refused_too(payload: bytes) -> None:
+def test_a_forged_cursor_with_a_valid_checksum_is_refused(payload: bytes) -> None:
     cursor = urlsafe_b64encode(_check(payload, _about(QUERY, STREAM)) + payload).rstrip(b"=").decode()
 
     with pytest.raises(InvalidListQuery, match="not made by this server"):

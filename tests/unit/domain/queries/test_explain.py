@@ -1,4 +1,4 @@
-"""Why a run stands where it stands: every conclusion once, and words for it in both languages."""
+"""Explanations of a run's state: every reason code, with texts in both languages."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CANCELLING = structs.replace(STARTED, cancel=ASKED)
 RUN = new_run_id()
 
 
-def seen(
+def status_of(
     name: str = "w1", *tags: str, busy: int = 0, state: WorkerState = WorkerState.IDLE, silent: float = 1.0
 ) -> Any:
     record = replace(
@@ -65,7 +65,7 @@ def seen(
 
 
 def announcing(*names: str) -> WorkerStatus:
-    one: WorkerStatus = seen()
+    one: WorkerStatus = status_of()
     return replace(one, record=replace(one.record, flows=tuple(AnnouncedFlow(name=name) for name in names)))
 
 
@@ -96,8 +96,8 @@ BROKEN = Node(
     error=Failure(code="ZeroDivisionError", message="division by zero"),
 )
 LATE = TimeoutReceipt(limit_sec=30.0, reached_at=980.0, stopped_at=990.0, how=StopHow.KILLED)
-LOST = seen(state=WorkerState.DISCONNECTED, silent=40.0)
-GONE = seen("w0", state=WorkerState.STOPPED_GRACEFUL, silent=500.0)
+LOST = status_of(state=WorkerState.DISCONNECTED, silent=40.0)
+GONE = status_of("w0", state=WorkerState.STOPPED_GRACEFUL, silent=500.0)
 LEFT = replace(GONE, record=replace(worker(), tags=("gpu",), stopped_at=980.0, stop_reason="SIGTERM"))
 OF_A_FILE = structs.replace(PENDING, request=structs.replace(PENDING.request, workflow_yaml_sha256="00"))
 JUST = structs.replace(PENDING, created_at=999.0)
@@ -115,31 +115,31 @@ NODES = {
 
 
 def taken(*names: str) -> Execution:
-    """An execution whose nodes are taken one by one, with these nodes."""
+    """An execution with claimable nodes, with these nodes."""
     request = structs.replace(PENDING.request, work=Work.NODES, tag="")
     return structs.replace(STARTED, request=request, holder=None, nodes={NodeId(name): NODES[name] for name in names})
 
 
 def over_http(execution: Execution) -> Execution:
-    """The same, with nodes that are taken one by one."""
+    """The same, with claimable nodes."""
     return structs.replace(execution, request=structs.replace(execution.request, work=Work.NODES, tag=""), holder=None)
 
 
 CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (PENDING, evidence(), ["no_worker_for_tag"]),
-    (PENDING, evidence(seen("w1", "cpu")), ["no_worker_for_tag"]),
-    (PENDING, evidence(seen("w1", "gpu1")), ["no_worker_for_tag", "similar_tag"]),
+    (PENDING, evidence(status_of("w1", "cpu")), ["no_worker_for_tag"]),
+    (PENDING, evidence(status_of("w1", "gpu1")), ["no_worker_for_tag", "similar_tag"]),
     (PENDING, evidence(GONE, LOST), ["workers_for_tag_are_gone"]),
-    (PENDING, evidence(seen(busy=1), ahead=7), ["all_slots_busy"]),
-    (PENDING, evidence(seen(), queue=FULL), ["queue_at_its_limit"]),
-    (PENDING, evidence(seen(), ahead=1), ["about_to_start"]),
-    (JUST, evidence(seen()), ["about_to_start"]),
-    (PENDING, evidence(seen()), ["waits_although_free"]),
-    (PENDING, evidence(announcing("trian"), seen()), ["waits_although_free"]),
+    (PENDING, evidence(status_of(busy=1), ahead=7), ["all_slots_busy"]),
+    (PENDING, evidence(status_of(), queue=FULL), ["queue_at_its_limit"]),
+    (PENDING, evidence(status_of(), ahead=1), ["about_to_start"]),
+    (JUST, evidence(status_of()), ["about_to_start"]),
+    (PENDING, evidence(status_of()), ["waits_although_free"]),
+    (PENDING, evidence(announcing("trian"), status_of()), ["waits_although_free"]),
     (PENDING, evidence(announcing("trian"), announcing("x", "train")), ["waits_although_free"]),
-    (PENDING, evidence(announcing("trian"), seen("w2", "cpu")), ["waits_although_free", "flow_not_announced"]),
+    (PENDING, evidence(announcing("trian"), status_of("w2", "cpu")), ["waits_although_free", "flow_not_announced"]),
     (OF_A_FILE, evidence(announcing("trian")), ["waits_although_free"]),
-    (UNSTARTED, evidence(seen()), ["not_started"]),
+    (UNSTARTED, evidence(status_of()), ["not_started"]),
     (taken("ready"), evidence(), ["nodes_wait_to_be_taken"]),
     (taken("ready", "silent"), evidence(), ["nodes_wait_to_be_taken", "nodes_of_silent_holders"]),
     (taken("ready", "leased"), evidence(), ["nodes_are_worked_on", "nodes_wait_their_turn"]),
@@ -147,16 +147,16 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (taken("leased", "silent"), evidence(), ["nodes_of_silent_holders", "nodes_are_worked_on"]),
     (taken(), evidence(), ["waits_for_its_end"]),
     (structs.replace(taken("leased"), cancel=ASKED), evidence(), ["cancel_waits_for_holders"]),
-    (STARTED, evidence(seen(busy=1)), ["running"]),
+    (STARTED, evidence(status_of(busy=1)), ["running"]),
     (structs.replace(STARTED, holder=None), evidence(), ["running"]),
-    (STARTED, evidence(seen(busy=1), heartbeat_at=960.0), ["run_is_stale"]),
-    (AGAIN, evidence(seen(busy=1)), ["running", "tried_again"]),
-    (STARTED, evidence(LOST, seen("w2")), ["worker_silent"]),
+    (STARTED, evidence(status_of(busy=1), heartbeat_at=960.0), ["run_is_stale"]),
+    (AGAIN, evidence(status_of(busy=1)), ["running", "tried_again"]),
+    (STARTED, evidence(LOST, status_of("w2")), ["worker_silent"]),
     (STARTED, evidence(LOST), ["worker_silent", "workers_for_tag_are_gone"]),
-    (STARTED, evidence(LEFT, seen("w2")), ["worker_stopped"]),
-    (STARTED, evidence(seen("w2")), ["worker_restarted_or_unknown"]),
-    (JUST_ASKED, evidence(seen(busy=1)), ["cancel_on_its_way"]),
-    (CANCELLING, evidence(seen(busy=1)), ["cancel_delivered"]),
+    (STARTED, evidence(LEFT, status_of("w2")), ["worker_stopped"]),
+    (STARTED, evidence(status_of("w2")), ["worker_restarted_or_unknown"]),
+    (JUST_ASKED, evidence(status_of(busy=1)), ["cancel_on_its_way"]),
+    (CANCELLING, evidence(status_of(busy=1)), ["cancel_delivered"]),
     (CANCELLING, evidence(LOST), ["cancel_without_worker"]),
     (failed(FlowNotFound.err_id), evidence(), ["flow_not_found"]),
     (failed(ExecutionFailedError.err_id, BROKEN), evidence(), ["task_failed"]),
@@ -173,8 +173,8 @@ def test_every_state_has_its_reasons(execution: Execution, known: Evidence, code
     assert [reason.code for reason in explain(execution, known)] == codes
 
 
-def test_how_long_a_run_runs_is_told_by_the_clock_of_its_worker_however_wrong_that_is() -> None:
-    at_work = seen(busy=1)
+def test_the_duration_of_a_run_uses_the_clock_of_its_worker() -> None:
+    at_work = status_of(busy=1)
     slow = replace(at_work, record=replace(at_work.record, last_seen_at=NOW - 3601.0))
 
     (reason,) = explain(structs.replace(STARTED, started_at=NOW - 3650.0), evidence(slow, heartbeat_at=NOW - 3602.0))
@@ -183,7 +183,7 @@ def test_how_long_a_run_runs_is_told_by_the_clock_of_its_worker_however_wrong_th
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language: str) -> None:
+def test_every_reason_has_a_complete_text_and_every_text_a_reason(language: str) -> None:
     used = set()
     for execution, known, _ in CASES:
         for reason in explain(execution, known):
@@ -195,14 +195,14 @@ def test_every_reason_has_words_without_gaps_and_no_words_are_left_over(language
     assert used == TEXTS.keys()
 
 
-def test_every_code_is_in_the_document_of_the_workers() -> None:
+def test_every_code_is_documented() -> None:
     text = (Path(__file__).parents[4] / "docs" / "reference" / "workers.md").read_text("utf-8")
 
     assert {code for code in TEXTS if f"`{code}`" not in text} == set()
 
 
-def test_the_words_name_what_matters() -> None:
-    (reason,) = explain(PENDING, evidence(seen("w1", "cpu", "batch")))
+def test_texts_contain_the_relevant_facts() -> None:
+    (reason,) = explain(PENDING, evidence(status_of("w1", "cpu", "batch")))
 
     message, hint = render_reason(reason, "en")
 
@@ -215,22 +215,22 @@ def test_the_words_name_what_matters() -> None:
     ("tag", "served", "similar"),
     [("GPU", "gpu", "gpu"), ("gpu_large", "gpu-large", "gpu-large"), ("defalt", "default", "default")],
 )
-def test_a_slip_of_the_pen_is_noticed(tag: str, served: str, similar: str) -> None:
+def test_a_mistyped_tag_is_noticed(tag: str, served: str, similar: str) -> None:
     misspelled = structs.replace(PENDING, request=structs.replace(PENDING.request, tag=tag))
 
-    _, slip = explain(misspelled, evidence(seen("w1", served)))
+    _, slip = explain(misspelled, evidence(status_of("w1", served)))
 
     assert slip.facts["similar"] == similar
 
 
-def test_a_hidden_worker_serves_its_tags_all_the_same() -> None:
-    hidden = replace(seen(), record=replace(seen().record, hidden=True))
+def test_a_hidden_worker_serves_its_tags() -> None:
+    hidden = replace(status_of(), record=replace(status_of().record, hidden=True))
 
     assert [reason.code for reason in explain(JUST, evidence(hidden))] == ["about_to_start"]
 
 
-def test_a_cancel_says_how_long_it_may_take() -> None:
-    (reason,) = explain(CANCELLING, evidence(seen(busy=1)))
+def test_a_cancel_is_explained_with_its_maximum_duration() -> None:
+    (reason,) = explain(CANCELLING, evidence(status_of(busy=1)))
 
     assert (reason.facts["grace_left_sec"], reason.facts["at_the_latest_sec"]) == (20.0, 30.0)
     assert (reason.facts["by"], reason.facts["reason"]) == ("ann", "wrong data")
@@ -242,24 +242,24 @@ def test_a_failed_task_is_named_with_its_own_error() -> None:
     assert render_reason(reason, "en")[0] == "The task divide failed: ZeroDivisionError: division by zero"
 
 
-def test_a_failure_of_the_catalogue_brings_its_own_hint() -> None:
+def test_an_error_of_the_catalogue_has_its_own_hint() -> None:
     (reason,) = explain(failed(ExecutionFailedError.err_id), evidence())
 
     assert render_reason(reason, "en")[1] == ExecutionFailedError.hint
     assert render_reason(reason, "ja")[1] == ExecutionFailedError.hint_ja
 
 
-def test_what_users_wrote_is_never_taken_for_a_template() -> None:
+def test_text_of_users_is_never_used_as_a_template() -> None:
     hostile = Reason(code="run_failed", facts={"error": "{tag.__class__} {0}"})
 
     assert render_reason(hostile, "en")[0] == "The run failed: {tag.__class__} {0}"
 
 
-def test_served_tags_count_the_living_and_are_bounded() -> None:
-    fleet = [seen("w1", "gpu", "cpu", busy=1), seen("w2", "gpu"), LOST]
+def test_served_tags_count_live_workers_and_are_bounded() -> None:
+    fleet = [status_of("w1", "gpu", "cpu", busy=1), status_of("w2", "gpu"), LOST]
 
     assert served_tags(fleet) == [
         ServedTag(tag="cpu", workers=1, slots=1, slots_busy=1),
         ServedTag(tag="gpu", workers=2, slots=2, slots_busy=1),
     ]
-    assert len(served_tags([seen("w1", *(f"t{nth}" for nth in range(500)))])) == 50
+    assert len(served_tags([status_of("w1", *(f"t{nth}" for nth in range(500)))])) == 50

@@ -1,4 +1,4 @@
-"""Which steps of a run's life count, and when: each once, however much of the life was seen."""
+"""Durations of runs: each step counts once, whatever part of the run was observed."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ WAITED = (HistogramDelta.WAITED, "", 2.0)
         ("COMPLETED", "COMPLETED", WHOLE, []),
     ],
 )
-def test_a_run_tells_what_has_happened_since_it_was_last_seen(
+def test_a_run_counts_its_steps_since_its_last_observation(
     before: str | None, status: str, times: Times, expected: list[object]
 ) -> None:
     assert list(news(status, times, before=before)) == expected
 
 
-def test_a_run_that_never_started_has_ended_and_took_no_time() -> None:
+def test_a_run_that_never_started_ends_without_a_duration() -> None:
     times = Times(submitted_at=1.0, ended_at=5.0, cancel_requested_at=4.0, stopped_at=5.0, how="before_start")
 
     deltas = list(news("CANCELLED", times, before="CANCELLING"))
@@ -61,7 +61,7 @@ def test_a_run_that_never_started_has_ended_and_took_no_time() -> None:
 
 
 @pytest.mark.parametrize(("ended_at", "expected"), [(11.0, 0.0), (1e308, LONGEST_SEC), (float("nan"), 0.0)])
-def test_a_time_that_cannot_be_spoils_no_sum(ended_at: float, expected: float) -> None:
+def test_an_impossible_time_does_not_corrupt_a_sum(ended_at: float, expected: float) -> None:
     times = WHOLE._replace(ended_at=ended_at)
 
     assert (HistogramDelta.RAN, "COMPLETED", expected) in news("COMPLETED", times, before="RUNNING")
@@ -73,7 +73,7 @@ def test_a_bound_belongs_to_its_own_bucket() -> None:
     assert bucket_of(BOUNDS[-1] + 1) == len(BOUNDS)
 
 
-def test_cells_of_many_tenants_become_one_histogram() -> None:
+def test_counts_of_many_tenants_become_one_histogram() -> None:
     found = gathered([("ran", "FAILED", 2, 3, 1.5), ("ran", "FAILED", 2, 1, 0.5), ("ran", "FAILED", 0, 1, 0.0)])
 
     histogram = found[HistogramDelta.RAN, "FAILED"]

@@ -1,4 +1,4 @@
-"""Lists of jobs: the order of ids, and tokens that are good for the same list only."""
+"""Lists of jobs: the order of ids, and page tokens that are valid for the same list only."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ LABELS = LabelQuery(prefix="team:", tenant_id="acme")
 
 
 @given(run_id=OURS | TEXTS)
-def test_an_id_comes_back_from_its_order(run_id: str) -> None:
+def test_an_id_is_restored_from_its_sort_key(run_id: str) -> None:
     assert run_id_of(order_of(run_id)) == run_id
 
 
 @given(one=OURS, other=OURS)
-def test_our_ids_are_in_the_order_of_their_text(one: str, other: str) -> None:
+def test_uuid_v7_ids_sort_by_their_text(one: str, other: str) -> None:
     assert (order_of(one) < order_of(other)) is (one < other)
 
 
 @given(ours=OURS.filter(lambda run_id: not run_id.startswith("00000000")), foreign=TEXTS)
-def test_other_ids_come_before_all_of_ours(ours: str, foreign: str) -> None:
+def test_other_ids_sort_before_uuid_v7_ids(ours: str, foreign: str) -> None:
     assert order_of(foreign) < order_of(ours)
 
 
 @given(labels=st.lists(TEXTS), digest=st.none() | st.just("ab" * 32))
-def test_labels_come_back_from_the_terms_without_the_yaml(labels: list[str], digest: str | None) -> None:
+def test_labels_are_restored_from_the_terms_without_the_yaml(labels: list[str], digest: str | None) -> None:
     assert labels_of(terms_of(labels, digest)) == sorted(set(labels))
 
 
 @given(text=TEXTS)
 @pytest.mark.parametrize("query", [JOBS, LABELS])
-def test_what_follows_comes_back_as_it_was(query: JobQuery | LabelQuery, text: str) -> None:
+def test_a_page_position_survives_a_round_trip(query: JobQuery | LabelQuery, text: str) -> None:
     assert decode(encode(text, query), query) == text
 
 
-def test_limit_and_place_and_the_order_of_filters_may_change_on_the_way() -> None:
+def test_limit_position_and_order_of_filters_may_change_between_pages() -> None:
     same = JobQuery(labels=("b", "a", "b"), status=("RUNNING", "PENDING"), tenant_id="acme", limit=3, before=A)
     later = LabelQuery(prefix="team:", tenant_id="acme", after="team:a", limit=3)
 

@@ -1,4 +1,4 @@
-"""Snapshots as rows: what a summary says, which snapshots are readable, and which row is newer."""
+"""Snapshots as index rows: summaries, readability, and which row is newer."""
 
 from __future__ import annotations
 
@@ -76,16 +76,16 @@ def test_an_optional_field_is_in_the_summary_when_it_has_a_value(name: str, valu
     assert name not in summary_of(**{name: None})
 
 
-def test_a_long_error_is_cut_in_the_summary() -> None:
+def test_a_long_error_is_truncated_in_the_summary() -> None:
     assert summary_of(status="FAILED", error="é" * 9000)["error"] == "é" * MAX_ERROR_CHARS
 
 
-def test_a_finished_run_without_an_end_ended_with_its_last_update() -> None:
+def test_a_finished_run_without_an_end_time_ended_at_its_last_update() -> None:
     assert row(1, RUN, status="COMPLETED", updated_at=8).ended_at == 8.0
     assert row(1, RUN, status="RUNNING", updated_at=8).ended_at is None
 
 
-def test_a_removal_is_no_row() -> None:
+def test_a_removal_has_no_row() -> None:
     assert read(None, sequence=7) == Removed(run_id=RUN, revision=7)
 
 
@@ -160,7 +160,7 @@ def test_the_version_makes_a_row_newer_and_the_revision_decides_between_equal_on
     assert newer.position < replace(newer, version=6, revision=1).position
 
 
-def test_changes_are_put_in_order_and_those_already_read_left_out() -> None:
+def test_changes_are_sorted_and_known_ones_dropped() -> None:
     changes: list[Change] = [seen(4, RUN), Removed(run_id=OTHER, revision=2), seen(3, OTHER)]
 
     assert [change.revision for change in fresh(changes, after=2)] == [3, 4]

@@ -1,4 +1,4 @@
-"""Snapshots as steps: which nodes can be claimed, wait or may be overdue."""
+"""Snapshots as steps: nodes that are claimable, waiting or possibly overdue."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def test_only_ready_leased_and_waiting_nodes_are_steps() -> None:
     ]
 
 
-def test_a_ready_node_of_a_graph_can_be_claimed_at_its_place() -> None:
+def test_a_ready_node_of_a_graph_is_claimable_in_order() -> None:
     steps = steps_of(execution_of(RUN, done("first"), ready("n", attempt=2)))
 
     assert steps == (Step(node_id=NAME, place=1, kind=StepKind.READY, attempt=2, claimable=True),)
     assert steps_of(execution_of(RUN, ready("n"), graph=False)) == ()
 
 
-def test_an_execution_that_has_not_started_has_steps_too() -> None:
+def test_an_execution_before_its_start_has_steps() -> None:
     (step,) = steps_of(execution_of(RUN, ready("n"), started_at=None))
 
     assert step.claimable
 
 
 @pytest.mark.parametrize("graph", [True, False])
-def test_a_lease_has_an_end_and_can_be_claimed_then_in_a_graph_only(graph: bool) -> None:
+def test_an_expired_lease_is_claimable_in_a_graph_only(graph: bool) -> None:
     (step,) = steps_of(execution_of(RUN, leased("n", 50.0, attempt=3), graph=graph))
 
     assert (step.kind, step.attempt, step.lease_until, step.worker_id) == (StepKind.LEASED, 3, 50.0, "w-1")
@@ -85,7 +85,7 @@ def test_a_waiting_node_shows_its_key_prompt_and_deadline(graph: bool) -> None:
     assert orjson.loads(step.prompt or b"") == {"text": "Deploy?", "to": ["staging"]}
 
 
-def test_a_wait_without_a_beginning_began_with_the_last_update() -> None:
+def test_a_wait_without_a_start_began_at_the_last_update() -> None:
     execution = execution_of(RUN, waiting("n"), updated_at=40.0)
     began = execution_of(RUN, replace(waiting("n"), waiting_since=30.0), updated_at=40.0)
 
@@ -101,7 +101,7 @@ def test_a_wait_whose_record_was_dropped_has_an_empty_prompt() -> None:
     assert (step.wait_key, step.prompt) == ("approve", b"")
 
 
-def test_a_prompt_nested_too_deep_to_be_written_is_left_out() -> None:
+def test_a_prompt_nested_too_deep_is_left_out() -> None:
     prompt: list[Any] = []
     for _ in range(400):
         prompt = [prompt]
@@ -114,5 +114,5 @@ def test_a_prompt_nested_too_deep_to_be_written_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("fields", [ENDED, CANCELLING])
-def test_an_execution_that_is_over_or_being_cancelled_has_no_steps(fields: dict[str, Any]) -> None:
+def test_a_finished_or_cancelling_execution_has_no_steps(fields: dict[str, Any]) -> None:
     assert steps_of(execution_of(RUN, ready("a"), leased("b", 5.0), waiting("c"), **fields)) == ()

@@ -1,4 +1,4 @@
-"""Chunks of a log as they are stored: what was written once can be read for ever."""
+"""The stored form of log chunks, which stays readable for ever."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyoco_server.domain.run_logs.tokens import LogPosition
 from pyoco_server.errors import InvalidLogQuery
 
 RUN = RunId("0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11")
-# As version 1 has stored it. It never changes, whatever the code does.
+# A chunk as stored by version 1. It never changes.
 STORED = (
     b'{"v":1,"attempt":2,"line":11,"byte":120,"bytes":16,"prev":7,"at":1700000000.5,"us":[0,250000,250001],'
     b'"tasks":["load",null],"kinds":[[2,0,0,1],[1,1,4,2]],"text":["one","t\xc3\xbco","\xe2\x86\x92 end"]}'
@@ -46,7 +46,7 @@ def test_a_chunk_of_the_first_version_is_read_and_written_the_same() -> None:
 
 
 @given(st.lists(lines, max_size=10))
-def test_what_is_stored_comes_back(written: list[LogLine]) -> None:
+def test_a_chunk_survives_storage(written: list[LogLine]) -> None:
     chunk = chunk_of(written, attempt=1, behind=CHUNK, sequence=9)
 
     decoded = codec.decode(codec.encode(chunk))
@@ -63,7 +63,7 @@ def test_bytes_that_are_not_a_chunk_are_refused(data: bytes) -> None:
 
 
 @given(st.integers(1, 2**53), st.integers(0, 2**53))
-def test_a_token_stands_for_its_place(line: int, sequence: int) -> None:
+def test_a_token_encodes_its_position(line: int, sequence: int) -> None:
     assert tokens.decode(tokens.encode(LogPosition(line, sequence), RUN), RUN) == LogPosition(line, sequence)
 
 
@@ -74,7 +74,7 @@ def test_any_other_text_is_refused_as_a_token(token: str) -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"[", b"\xff", b"[" * 150, b"[0,0]", b"[1.5,0]", b"{}"])
-def test_a_token_made_by_hand_with_a_right_check_is_refused_too(payload: bytes) -> None:
+def test_a_forged_token_with_a_valid_checksum_is_refused(payload: bytes) -> None:
     check = _check(payload, ("log", RUN))
 
     with pytest.raises(InvalidLogQuery, match="not made by this server"):

@@ -1,4 +1,4 @@
-"""Which wheels a worker needs: for its tags, the latest it can run, and nothing that it stands on itself."""
+"""Wheels of a worker: those of its tags, the latest it can install, and none that it already provides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def latest(found: Need) -> list[str]:
     return [candidates[0].name for candidates in found.packages.values()]
 
 
-def test_a_wheel_without_tags_is_for_everybody_and_one_with_tags_for_those_who_share_one() -> None:
+def test_a_wheel_is_for_workers_that_share_a_tag_and_without_tags_for_all() -> None:
     wheels = [
         stored("a-1-py3-none-any.whl"),
         stored("b-1-py3-none-any.whl", "gpu", "x"),
@@ -47,20 +47,20 @@ def test_a_wheel_without_tags_is_for_everybody_and_one_with_tags_for_those_who_s
         ("demo-1.0-1-py3-none-any.whl", "demo-1.0-py3-none-any.whl"),
     ],
 )
-def test_of_two_wheels_of_a_package_the_newer_then_the_closer_one_is_taken(better: str, worse: str) -> None:
+def test_the_newer_then_the_more_specific_wheel_is_taken(better: str, worse: str) -> None:
     for order in permutations([stored(better), stored(worse)]):
         (candidates,) = need(*order).packages.values()
 
         assert [one.name for one in candidates] == [better, worse]
 
 
-def test_names_that_differ_in_spelling_only_are_one_package() -> None:
+def test_spellings_of_a_name_are_one_package() -> None:
     found = need(stored("Demo_Pkg-1-py3-none-any.whl"), stored("demo.pkg-2-py3-none-any.whl"))
 
     assert latest(found) == ["demo.pkg-2-py3-none-any.whl"]
 
 
-def test_the_latest_that_the_worker_can_run_is_taken_and_a_later_one_is_skipped() -> None:
+def test_the_latest_installable_version_is_taken_and_later_ones_are_skipped() -> None:
     found = need(stored("demo-1-py3-none-any.whl"), stored("demo-2-cp311-cp311-win_amd64.whl"))
 
     assert latest(found) == ["demo-1-py3-none-any.whl"]
@@ -79,14 +79,14 @@ def test_the_latest_that_the_worker_can_run_is_taken_and_a_later_one_is_skipped(
         (stored("demo-1.0-1/../../../up-py3-none-any.whl"), "not the name of a wheel"),
     ],
 )
-def test_what_must_not_be_installed_is_skipped_with_the_reason(wheel: Wheel, reason: str) -> None:
+def test_a_forbidden_wheel_is_skipped_with_the_reason(wheel: Wheel, reason: str) -> None:
     found = need(wheel)
 
     assert found.packages == {}
     assert [(one.wheel_name, reason in one.reason) for one in found.skipped] == [(wheel.name, True)]
 
 
-def test_a_wheel_that_is_not_for_this_worker_is_not_even_skipped() -> None:
+def test_a_wheel_for_other_workers_is_not_reported_as_skipped() -> None:
     assert need(stored("something-else.txt", "gpu")) == Need(packages={}, skipped=())
 
 
@@ -94,14 +94,14 @@ def heads(*names: str) -> list[Candidate]:
     return [candidates[0] for candidates in need(*map(stored, names)).packages.values()]
 
 
-def test_what_others_require_comes_before_them() -> None:
+def test_requirements_come_before_their_dependents() -> None:
     upper, middle, lower = heads("a-1-py3-none-any.whl", "b-1-py3-none-any.whl", "c-1-py3-none-any.whl")
     requires = {upper.name: ["B"], middle.name: ["absent", "c"], lower.name: []}
 
     assert in_order_of_need([upper, middle, lower], requires) == (lower, middle, upper)
 
 
-def test_wheels_that_require_each_other_are_all_placed() -> None:
+def test_wheels_with_cyclic_requirements_are_all_included() -> None:
     one, other = heads("a-1-py3-none-any.whl", "b-1-py3-none-any.whl")
 
     assert set(in_order_of_need([one, other], {one.name: ["b"], other.name: ["a"]})) == {one, other}

@@ -35,11 +35,11 @@ OTHER = InstalledSet(tags=("x",), environment="e2", wheels=())
 
 
 @pytest.mark.parametrize("manifest", [NOTHING_INSTALLED, INSTALLED, INSTALLED.with_set(OTHER)])
-def test_a_manifest_comes_back_as_it_was_written(manifest: Manifest) -> None:
+def test_a_manifest_survives_storage(manifest: Manifest) -> None:
     assert msgspec.json.decode(msgspec.json.encode(manifest), type=Manifest) == manifest
 
 
-def test_a_wheel_stands_in_the_manifest_in_the_words_of_the_contract() -> None:
+def test_a_wheel_in_the_manifest_has_the_fields_of_the_contract() -> None:
     ((state,),) = [one["wheels"] for one in orjson.loads(msgspec.json.encode(INSTALLED))["sets"]]
 
     assert state == {
@@ -57,7 +57,7 @@ def test_a_wheel_stands_in_the_manifest_in_the_words_of_the_contract() -> None:
 @pytest.mark.parametrize(
     "plain", [None, 1, [], {}, {"schema_version": 2, "sets": []}, {"schema_version": 1, "sets": [{}]}]
 )
-def test_what_is_no_manifest_is_refused(plain: Any) -> None:
+def test_an_invalid_manifest_is_refused(plain: Any) -> None:
     with pytest.raises(ValueError):
         msgspec.json.decode(orjson.dumps(plain), type=Manifest)
 
@@ -69,7 +69,7 @@ def test_workers_with_other_tags_keep_their_set() -> None:
     assert changed.environments() == {"e1"}
 
 
-def test_what_a_worker_tells_of_many_wheels_and_long_complaints_is_bounded() -> None:
+def test_reports_of_many_wheels_and_long_errors_are_bounded() -> None:
     many = SyncReport(
         at=1.0,
         result="partial",
@@ -87,7 +87,7 @@ def test_what_a_worker_tells_of_many_wheels_and_long_complaints_is_bounded() -> 
     assert len(orjson.dumps(report)) < 64 * 1024
 
 
-def test_of_a_long_complaint_its_end_is_report() -> None:
+def test_the_end_of_a_long_error_is_reported() -> None:
     report = SyncReport(at=1.0, result="failed", environment=None, error="x" * 1_000 + " no space left")
 
     assert report_to_plain(report)["error"].endswith("no space left")

@@ -1,4 +1,4 @@
-"""File names of wheels, their tags, and which version may follow which."""
+"""File names of wheels, their tags, and the order of versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_spellings_of_a_package_are_the_same_package() -> None:
     assert {parse_wheel_name(name).package for name in spelled} == {"demo-pkg"}
 
 
-def test_a_name_says_the_version_with_or_without_a_build_number() -> None:
+def test_a_file_name_contains_the_version_with_or_without_a_build_number() -> None:
     assert parse_wheel_name("demo-1.10.0-py3-none-any.whl").version == Version("1.10")
     assert parse_wheel_name("demo-2.0rc1-7_ubuntu-cp311-cp311-manylinux_2_17_x86_64.whl").version == Version("2.0rc1")
 
@@ -41,7 +41,7 @@ def test_a_name_says_the_version_with_or_without_a_build_number() -> None:
         f"{'d' * 200}-1.0-py3-none-any.whl",
     ],
 )
-def test_what_is_not_the_plain_name_of_a_wheel_is_refused(name: str) -> None:
+def test_an_invalid_file_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_wheel_name(name)
 
@@ -52,7 +52,7 @@ def test_tags_are_joined_by_commas_and_each_counts_once() -> None:
 
 
 @pytest.mark.parametrize("text", ["a b", "a,,b", "a,", "é", "a.b", "x" * 65, ",".join(map(str, range(MAX_TAGS + 1)))])
-def test_what_is_no_tag_is_refused(text: str) -> None:
+def test_an_invalid_tag_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_tags(text)
 
@@ -78,14 +78,14 @@ def test_a_newer_version_may_follow(version: str) -> None:
         "demo-1.10-cp312-cp312-win_amd64.whl",
     ],
 )
-def test_the_same_or_an_older_version_may_not_whatever_its_file_is_called(name: str) -> None:
+def test_the_same_or_an_older_version_may_not_follow_under_any_file_name(name: str) -> None:
     present = [stored("demo-1.0-py3-none-any.whl"), stored("demo-1.10-py3-none-any.whl")]
 
     with pytest.raises(WheelVersionConflict, match=r"demo-1.10-py3-none-any.whl is registered"):
         check_newer(parse_wheel_name(name), present)
 
 
-def test_other_packages_and_things_that_are_no_wheels_are_not_in_the_way() -> None:
+def test_other_packages_and_invalid_names_do_not_conflict() -> None:
     present = [stored("other-9-py3-none-any.whl"), stored("demo_extra-9-py3-none-any.whl"), stored("notes.txt")]
 
     check_newer(parse_wheel_name("demo-1.0-py3-none-any.whl"), present)

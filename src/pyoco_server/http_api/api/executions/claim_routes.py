@@ -28,7 +28,7 @@ from pyoco_server.services.claims.claim_queue import ClaimFilter
 router = APIRouter(tags=["executions"])
 
 _CLAIMED = shown(schemas.Claimed, 409, 413, 422, 503)
-_CLAIMED[204] = {"description": "Nothing was to be had within the time: ask again."}
+_CLAIMED[204] = {"description": "No node was ready within the time: claim again."}
 
 
 @requires_scope(Scope.NODES_WORK)
@@ -50,7 +50,7 @@ async def claim_node(request: Request) -> Response:
 
     first = claims.queue.reserve(claim.wanted)
     if first is None:
-        # With a node at hand this read is not needed: creating the record has the same effect.
+        # With a reserved node this read is not needed: creating the record has the same effect.
         earlier = await earlier_answer(request, digest)
         if isinstance(earlier, Response):
             return earlier
@@ -93,7 +93,7 @@ class WaitsQuery(Strict):
 async def list_waits(lists: ListsDep, caller: CallerDep, query: Annotated[WaitsQuery, Query()]) -> Response:
     """The nodes that wait to be resumed, with prompt and key, the longest waiting first.
 
-    `POST /executions/{executionId}/nodes/{nodeId}/resume` with the key lets one go on; `…/fail` gives it up.
+    `POST /executions/{executionId}/nodes/{nodeId}/resume` with the key resumes one; `…/fail` fails it.
     """
     asked = WaitQuery(
         limit=query.limit,

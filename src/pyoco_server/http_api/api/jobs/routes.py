@@ -204,7 +204,7 @@ async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep
 )
 @requires_scope(Scope.RUNS_WRITE)
 async def remove_tag(job_id: JobIdPath, tag: TagPath, request: Request, executions: ExecutionsDep) -> Response:
-    """Take a tag off a job, finished or not; one that it does not have is off already."""
+    """Remove a tag from a job, finished or not; removing a missing one succeeds."""
     parsed = parse_run_id(job_id)
 
     async with IdempotentRequest(request, of_json()) as once:

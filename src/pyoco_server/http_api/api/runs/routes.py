@@ -165,7 +165,7 @@ async def cancel_run(run_id: RunIdPath, request: Request, executions: Executions
 
 
 class ReasonOut(BaseModel):
-    """One reason: a code for programs, words for people, and the facts they were made of."""
+    """One reason: a code for programs, a text for people, and the facts behind both."""
 
     code: str = Field(examples=["no_worker_for_tag"])
     message: str = Field(examples=["No worker serves the tag gpu."])

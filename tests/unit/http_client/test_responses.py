@@ -1,4 +1,4 @@
-"""What an answer means, from a gateway or not."""
+"""Interpretation of responses, from a gateway or a proxy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BY_KIND = {
 }
 
 
-def answer(status: int, body: object = None, *, text: str = "", **headers: str) -> httpx.Response:
+def response(status: int, body: object = None, *, text: str = "", **headers: str) -> httpx.Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
         return httpx.Response(status, json=body, headers=named, request=REQUEST)
@@ -35,11 +35,11 @@ def answer(status: int, body: object = None, *, text: str = "", **headers: str) 
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
-def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type) -> None:
+def test_every_error_of_the_catalogue_becomes_an_exception_of_its_kind(declared: type) -> None:
     raised = declared("what is so")
 
     found = answers.error_of(
-        answer(STATUS[raised.kind], RUNS.body(raised, "en", 404, "/runs"), x_request_id="q-1"), NOW
+        response(STATUS[raised.kind], RUNS.body(raised, "en", 404, "/runs"), x_request_id="q-1"), NOW
     )
 
     assert isinstance(found, BY_KIND[raised.kind])
@@ -51,11 +51,11 @@ def test_every_error_of_the_catalogue_arrives_as_one_of_its_kind(declared: type)
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
-def test_every_error_arrives_the_same_in_the_format_of_executions(declared: type) -> None:
+def test_every_error_is_the_same_in_the_format_of_executions(declared: type) -> None:
     raised = declared("what is so", guard="NODE_HELD")
     body = EXECUTIONS.body(raised, "en", 404, "/executions")
 
-    found = answers.error_of(answer(STATUS[raised.kind], body), NOW)
+    found = answers.error_of(response(STATUS[raised.kind], body), NOW)
 
     assert isinstance(found, BY_KIND[raised.kind])
     assert (found.err_id, found.msg_id) == (raised.err_id, raised.msg_id)
@@ -64,12 +64,12 @@ def test_every_error_arrives_the_same_in_the_format_of_executions(declared: type
 
 
 @pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
-def test_every_error_arrives_the_same_in_the_format_of_jobs(declared: type) -> None:
+def test_every_error_is_the_same_in_the_format_of_jobs(declared: type) -> None:
     raised = declared("what is so", why="TOO_MANY_TAGS")
     status = STATUS[raised.kind]
     body = JOBS.body(raised, "ja", status, "/jobs")
 
-    found = answers.error_of(answer(status, body, content_type="application/problem+json"), NOW)
+    found = answers.error_of(response(status, body, content_type="application/problem+json"), NOW)
 
     assert isinstance(found, BY_KIND[raised.kind])
     assert (found.err_id, found.msg_id) == (raised.err_id, raised.msg_id)
@@ -80,7 +80,7 @@ def test_every_error_arrives_the_same_in_the_format_of_jobs(declared: type) -> N
 def test_a_problem_of_another_server_keeps_its_detail() -> None:
     foreign = {"type": "about:blank", "title": "Too Many Requests", "status": 429, "detail": "slow down"}
 
-    found = answers.error_of(answer(429, foreign, content_type="application/problem+json"), NOW)
+    found = answers.error_of(response(429, foreign, content_type="application/problem+json"), NOW)
 
     assert isinstance(found, errors.Unavailable)
     assert (found.detail, found.err_id) == ("slow down", None)
@@ -88,7 +88,7 @@ def test_a_problem_of_another_server_keeps_its_detail() -> None:
 
 @pytest.mark.parametrize("error", [{}, {"code": 1, "message": [], "details": "no"}, {"details": {"errId": 5}}])
 def test_an_incomplete_error_of_executions_is_still_an_error(error: object) -> None:
-    found = answers.error_of(answer(409, {"error": error}), NOW)
+    found = answers.error_of(response(409, {"error": error}), NOW)
 
     assert type(found) is errors.Conflict
     assert (found.code, found.guard, found.err_id) == (None, None, None)
@@ -107,14 +107,14 @@ def test_an_incomplete_error_of_executions_is_still_an_error(error: object) -> N
         ("ERR-PYOCO-9999", 418, errors.UnexpectedAnswer),
     ],
 )
-def test_some_errors_have_a_name_of_their_own(err_id: str, status: int, kind: type[errors.PyocoHttpError]) -> None:
-    assert type(answers.error_of(answer(status, {"err_id": err_id}), NOW)) is kind
+def test_some_errors_have_their_own_class(err_id: str, status: int, kind: type[errors.PyocoHttpError]) -> None:
+    assert type(answers.error_of(response(status, {"err_id": err_id}), NOW)) is kind
 
 
 def test_a_page_of_a_proxy_gives_a_readable_error() -> None:
     page = "<html>\n<h1>502 Bad\x1b[31m Gateway</h1>" + "x" * 5000
 
-    found = answers.error_of(answer(502, text=page, content_type="text/html; charset=utf-8"), NOW)
+    found = answers.error_of(response(502, text=page, content_type="text/html; charset=utf-8"), NOW)
 
     assert isinstance(found, errors.Unavailable)
     assert "GET http://gateway/runs/r answered with text/html: <html> <h1>502 Bad" in str(found)
@@ -123,8 +123,8 @@ def test_a_page_of_a_proxy_gives_a_readable_error() -> None:
 
 
 @pytest.mark.parametrize("charset", ["hex", "utf-16", "zip", "idna", "x" * 1000, ""])
-def test_the_charset_of_an_answer_is_ignored(charset: str) -> None:
-    odd = answer(404, text='{"err_id": "ERR-PYOCO-0005"}', content_type=f"application/json; charset={charset}")
+def test_the_charset_of_a_response_is_ignored(charset: str) -> None:
+    odd = response(404, text='{"err_id": "ERR-PYOCO-0005"}', content_type=f"application/json; charset={charset}")
 
     assert isinstance(answers.error_of(odd, NOW), errors.RunNotFound)
 
@@ -133,7 +133,7 @@ def test_the_charset_of_an_answer_is_ignored(charset: str) -> None:
     "body", [[], 1, None, {"detail": 5, "err_id": [], "hint": {}}, {"detail": {"a": 1}}, {"errId": 5}]
 )
 def test_a_body_of_any_shape_gives_an_error(body: object) -> None:
-    found = answers.error_of(answer(500, body), NOW)
+    found = answers.error_of(response(500, body), NOW)
 
     assert isinstance(found, errors.GatewayFailed)
     assert (found.err_id, found.hint) == (None, None)
@@ -152,7 +152,7 @@ def test_a_body_of_any_shape_gives_an_error(body: object) -> None:
     ],
 )
 def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float | None) -> None:
-    assert answers.error_of(answer(503, {}, retry_after=header), NOW).retry_after == seconds
+    assert answers.error_of(response(503, {}, retry_after=header), NOW).retry_after == seconds
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,9 @@ def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float | None
         (httpx.RemoteProtocolError("gone"), FailureKind.MAY_BE_DONE),
     ],
 )
-def test_a_request_may_be_done_only_after_a_connection_was_made(failure: httpx.RequestError, kind: FailureKind) -> None:
+def test_a_request_may_have_had_an_effect_only_after_the_connection_was_made(
+    failure: httpx.RequestError, kind: FailureKind
+) -> None:
     assert answers.failure_kind(failure) is kind
 
 
@@ -189,7 +191,7 @@ def test_a_request_may_be_done_only_after_a_connection_was_made(failure: httpx.R
     ],
 )
 def test_only_an_unavailable_gateway_is_retried(status: int, err_id: str | None, kind: FailureKind) -> None:
-    failure = answers.error_of(answer(status, {"err_id": err_id}), NOW)
+    failure = answers.error_of(response(status, {"err_id": err_id}), NOW)
 
     assert answers.failure_kind(failure) is kind
 
@@ -197,4 +199,4 @@ def test_only_an_unavailable_gateway_is_retried(status: int, err_id: str | None,
 @pytest.mark.parametrize("text", ["<html>Welcome</html>", "", "[" * 100_000, "null"])
 def test_an_unreadable_success_is_an_error(text: str) -> None:
     with pytest.raises(errors.UnexpectedAnswer, match="where a gateway's answer was expected"):
-        answers.result(get("/runs/r"), answer(200, text=text))
+        answers.result(get("/runs/r"), response(200, text=text))

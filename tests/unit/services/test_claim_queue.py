@@ -1,4 +1,4 @@
-"""The line of those who wait for work: who is woken, by what, and what is proposed to whom."""
+"""The claim queue: which claims wake up, on which events, and with which nodes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ WANTED = ClaimFilter(graph_ids=("g",), tenant_id=None)
 
 
 @asynccontextmanager
-async def line(world: World) -> AsyncIterator[ClaimQueue]:
-    """The line of a gateway whose index follows the stores."""
+async def claim_queue_of(world: World) -> AsyncIterator[ClaimQueue]:
+    """The claim queue of a gateway whose index follows the stores."""
     follower = Indexer(world.live_feed, world.index, world.truth.clock)
     claims = ClaimQueue(world.index, follower, world.truth.clock)
     tasks = [asyncio.create_task(follower.run()), asyncio.create_task(claims.run())]
@@ -37,14 +37,14 @@ async def line(world: World) -> AsyncIterator[ClaimQueue]:
 
 
 async def reserved(claims: ClaimQueue, wanted: ClaimFilter = WANTED) -> ClaimableNode:
-    """The next node, waited for as a claim waits for it."""
+    """The next node, awaited as a claim does."""
     async with asyncio.timeout(SOON_SEC):
         while (node := claims.reserve(wanted)) is None:
             await claims.changed(wanted, SOON_SEC)
     return node
 
 
-async def took(world: World, run_id: RunId, node: ClaimableNode, *, lease_sec: float = 10.0) -> int:
+async def take(world: World, run_id: RunId, node: ClaimableNode, *, lease_sec: float = 10.0) -> int:
     start = StartNode(
         at=world.now(),
         node_id=node.node_id,
@@ -56,8 +56,8 @@ async def took(world: World, run_id: RunId, node: ClaimableNode, *, lease_sec: f
     return (await world.handle(run_id, start)).accepted().version
 
 
-async def test_whoever_waits_is_woken_by_a_node_that_becomes_ready(world: World) -> None:
-    async with line(world) as claims, asyncio.TaskGroup() as group:
+async def test_a_ready_node_wakes_a_claim(world: World) -> None:
+    async with claim_queue_of(world) as claims, asyncio.TaskGroup() as group:
         waiting = group.create_task(reserved(claims))
         await asyncio.sleep(0)
         assert claims.waiting == 1
@@ -68,8 +68,8 @@ async def test_whoever_waits_is_woken_by_a_node_that_becomes_ready(world: World)
         assert claims.waiting == 0
 
 
-async def test_of_many_who_wait_each_gets_another_node_and_the_others_go_on_waiting(world: World) -> None:
-    async with line(world) as claims:
+async def test_each_waiting_claim_gets_another_node_and_the_others_keep_waiting(world: World) -> None:
+    async with claim_queue_of(world) as claims:
         waiting = [asyncio.create_task(reserved(claims)) for _ in range(5)]
 
         run_id = await begun(world, FORK)
@@ -84,29 +84,29 @@ async def test_of_many_who_wait_each_gets_another_node_and_the_others_go_on_wait
         await asyncio.wait(pending)
 
 
-async def test_whoever_waits_in_vain_is_let_go_after_its_time(world: World) -> None:
-    async with line(world) as claims:
+async def test_a_claim_without_a_node_ends_at_its_timeout(world: World) -> None:
+    async with claim_queue_of(world) as claims:
         await claims.changed(WANTED, 0.01)
 
         assert claims.reserve(WANTED) is None
         assert claims.waiting == 0
 
 
-async def test_a_node_that_was_taken_is_no_proposal_although_the_index_does_not_know_yet(world: World) -> None:
+async def test_a_taken_node_is_not_proposed_before_the_index_catches_up(world: World) -> None:
     run_id = await begun(world)
     await world.catch_up()
     claims = ClaimQueue(world.index, Indexer(world.feed, world.index, world.truth.clock), world.truth.clock)
     first = claims.reserve(WANTED)
     assert first is not None
 
-    claims.hide(first, await took(world, run_id, first))
+    claims.hide(first, await take(world, run_id, first))
     second, third = claims.reserve(WANTED), claims.reserve(WANTED)
 
     assert second is not None
     assert (first.key, second.key, third) == ((run_id, A), (run_id, B), None)
 
 
-async def test_a_node_of_which_nothing_came_is_proposed_again(world: World) -> None:
+async def test_a_released_node_is_proposed_again(world: World) -> None:
     await begun(world)
     await world.catch_up()
     claims = ClaimQueue(world.index, Indexer(world.feed, world.index, world.truth.clock), world.truth.clock)
@@ -118,14 +118,14 @@ async def test_a_node_of_which_nothing_came_is_proposed_again(world: World) -> N
     assert claims.reserve(WANTED) == first
 
 
-async def test_a_node_that_could_not_be_taken_is_left_alone_for_a_moment(world: World) -> None:
+async def test_a_refused_node_is_hidden_for_a_short_time(world: World) -> None:
     run_id = await begun(world)
     await world.catch_up()
     claims = ClaimQueue(world.index, Indexer(world.feed, world.index, world.truth.clock), world.truth.clock)
     first = claims.reserve(WANTED)
     assert first is not None
 
-    claims.hide(first, (await world.told(run_id)).version, for_sec=module.REFUSED_FOR_SEC)
+    claims.hide(first, (await world.execution(run_id)).version, for_sec=module.REFUSED_FOR_SEC)
     claims.release(first)
     second = claims.reserve(WANTED)
     world.clock.pass_time(module.REFUSED_FOR_SEC)
@@ -135,15 +135,15 @@ async def test_a_node_that_could_not_be_taken_is_left_alone_for_a_moment(world: 
     assert claims.reserve(WANTED) == first
 
 
-async def test_the_end_of_a_lease_wakes_whoever_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_expired_lease_wakes_a_claim(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CHECK_EVERY_SEC", 0.01)
     monkeypatch.setattr(module, "MIN_WAIT_SEC", 0.001)
     run_id = await begun(world)
-    async with line(world) as claims:
+    async with claim_queue_of(world) as claims:
         node = await reserved(claims)
-        claims.hide(node, await took(world, run_id, node, lease_sec=30.0))
+        claims.hide(node, await take(world, run_id, node, lease_sec=30.0))
         other = await reserved(claims)
-        claims.hide(other, await took(world, run_id, other, lease_sec=90.0))
+        claims.hide(other, await take(world, run_id, other, lease_sec=90.0))
         done = SucceedNode(at=world.now(), node_id=other.node_id, from_outside=True)
         (await world.handle(run_id, done)).accepted()
         waiting = asyncio.create_task(reserved(claims))
@@ -155,7 +155,7 @@ async def test_the_end_of_a_lease_wakes_whoever_waits(world: World, monkeypatch:
         assert (again.key, again.attempt) == (node.key, 1)
 
 
-async def test_nobody_is_proposed_what_is_of_another_tenant(world: World) -> None:
+async def test_nodes_of_another_tenant_are_not_proposed(world: World) -> None:
     await begun(world)
     await world.catch_up()
     claims = ClaimQueue(world.index, Indexer(world.feed, world.index, world.truth.clock), world.truth.clock)
@@ -164,8 +164,8 @@ async def test_nobody_is_proposed_what_is_of_another_tenant(world: World) -> Non
     assert claims.reserve(ClaimFilter(graph_ids=("other",), tenant_id=None)) is None
 
 
-async def test_a_gateway_that_stops_lets_nobody_wait(world: World) -> None:
-    async with line(world) as claims:
+async def test_closing_the_queue_ends_all_waits(world: World) -> None:
+    async with claim_queue_of(world) as claims:
         waiting = asyncio.create_task(claims.changed(WANTED, 3600.0))
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""A claim that is carried on after a crash is answered as it would have been, however much has happened since."""
+"""A claim that is resumed after a crash returns its original result, whatever has happened since."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ async def no_flow(name: str) -> AnnouncedFlow | None:
 
 
 @dataclass
-class Line:
-    """A gateway where one node can be claimed, and is."""
+class ClaimedNode:
+    """A gateway with one claimed node."""
 
     world: World
     run_id: RunId
@@ -52,7 +52,7 @@ class Line:
 
 
 @pytest_asyncio.fixture
-async def line() -> AsyncIterator[Line]:
+async def claimed_node() -> AsyncIterator[ClaimedNode]:
     world, run_id = World(), RunId("00000000-0000-7000-8000-000000000001")
     graph = Graph(nodes=(GraphNode(node_id=NODE),), edges=())
     create = CreateExecution(at=world.now(), request=Request(flow_name="g", work=Work.NODES), graph=graph)
@@ -65,20 +65,18 @@ async def line() -> AsyncIterator[Line]:
         find_flow=no_flow,
     )
     follower = Indexer(world.feed, world.index, world.clock)
-    yield Line(world, run_id, executions, ClaimQueue(world.index, follower, world.clock))
+    yield ClaimedNode(world, run_id, executions, ClaimQueue(world.index, follower, world.clock))
 
 
 @pytest.mark.parametrize("taken_over", [False, True])
-async def test_it_is_answered_with_the_attempt_that_it_began_and_not_with_that_of_the_next(
-    line: Line, taken_over: bool
-) -> None:
-    first, origin = await line.claim("w-1", 1)
-    line.world.clock.pass_time(LEASE_SEC)
+async def test_a_resumed_claim_returns_the_attempt_that_it_began(claimed_node: ClaimedNode, taken_over: bool) -> None:
+    first, origin = await claimed_node.claim("w-1", 1)
+    claimed_node.world.clock.pass_time(LEASE_SEC)
     if taken_over:
-        second, _ = await line.claim("w-2", 2)
+        second, _ = await claimed_node.claim("w-2", 2)
         assert second.started.attempt == 2
 
-    again, _ = await line.claim("w-1", 1, resumed=True)
+    again, _ = await claimed_node.claim("w-1", 1, resumed=True)
 
     assert (again.started.attempt, again.started.worker_id) == (1, "w-1")
     assert claimed_out(again, LEASE_SEC, origin) == claimed_out(first, LEASE_SEC, origin)

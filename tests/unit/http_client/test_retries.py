@@ -1,4 +1,4 @@
-"""When a request is repeated, and after how long."""
+"""Retries: which requests are repeated, and after which pause."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def unavailable(retry_after: float | None) -> Unavailable:
         (4, 0.0, None, None),  # three retries are allowed
         (1, 9.0, None, 1.0),
         (1, 9.1, None, None),  # would begin too late
-        (1, 0.0, 3.0, 3.0),  # the gateway asks for more
-        (3, 0.0, 2.0, 4.0),  # and is not asked sooner than we would
-        (1, 0.0, 60.0, None),  # for more than there is
+        (1, 0.0, 3.0, 3.0),  # the gateway requests a longer pause
+        (3, 0.0, 2.0, 4.0),  # but not before our own backoff
+        (1, 0.0, 60.0, None),  # for more than the remaining time
     ],
 )
-def test_pauses_double_heed_the_gateway_and_end_in_time(
+def test_pauses_double_respect_retry_after_and_end_in_time(
     failures: int, elapsed_sec: float, asked_sec: float | None, pause: float | None
 ) -> None:
     times = iter([0.0, *[elapsed_sec] * failures])
@@ -55,7 +55,7 @@ def test_pauses_double_heed_the_gateway_and_end_in_time(
         assert retry.pause_sec(unavailable(asked_sec), REQUEST) == pause
 
 
-def test_a_request_is_not_repeated_if_it_would_get_the_same_answer() -> None:
+def test_a_request_is_not_repeated_if_the_response_would_be_the_same() -> None:
     conflict = Conflict("no", request=SENT, response=httpx.Response(409))
 
     with pytest.raises(Conflict):

@@ -1,4 +1,4 @@
-"""What lies dead in the queue: jobs that were given up end their runs, and jobs of finished runs go."""
+"""Exhausted jobs end their runs; jobs of finished runs are removed."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def sweep(world: World, fleet: FleetView) -> DeadJobSweeper:
     return DeadJobSweeper(world.stores, world.index, fleet)
 
 
-async def given_up(world: World, tag: str = "default") -> None:
-    """The job was delivered as often as it is, and always given back."""
+async def exhaust_job(world: World, tag: str = "default") -> None:
+    """Exhausts the deliveries of the job."""
     queue = await world.truth.queue.open(tag)
-    gone = asyncio.Event()
-    await world.truth.queue.on_given_up(gone.set)
+    exhausted = asyncio.Event()
+    await world.truth.queue.on_given_up(exhausted.set)
     for _ in range(MAX_DELIVER):
         (delivery,) = await queue.receive(1)
         await delivery.nak(0.0)
-    await gone.wait()
+    await exhausted.wait()
 
 
-async def twice(sweep: DeadJobSweeper, world: World) -> None:
+async def sweep_twice(sweep: DeadJobSweeper, world: World) -> None:
     await world.catch_up()
     await sweep.sweep()
     world.clock.pass_time(2.0)
@@ -65,29 +65,29 @@ async def depth(world: World, tag: str = "default") -> int:
     return len(await world.truth.queue.stored(tag))
 
 
-# --- given up ---------------------------------------------------------------------------------------------------------
+# --- exhausted jobs ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_whose_job_was_given_up_ends_failed_with_a_dead_letter(sweep: DeadJobSweeper, world: World) -> None:
+async def test_an_exhausted_job_fails_its_run_with_a_dead_letter(sweep: DeadJobSweeper, world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
-    await given_up(world)
+    await exhaust_job(world)
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     (letter,) = await letters(world)
-    told = await world.told(run_id)
+    execution = await world.execution(run_id)
     assert await world.status(run_id) == "FAILED"
-    assert told.error is not None
-    assert "given up after its job was delivered" in told.error.message
+    assert execution.error is not None
+    assert "given up after its job was delivered" in execution.error.message
     assert (letter.reason, letter.run_id, letter.flow_name, letter.tag) == ("max_deliver", run_id, "hello", "default")
-    assert (letter.error, letter.tags, letter.worker_id) == (told.error.message, ("default",), "w-1")
+    assert (letter.error, letter.tags, letter.worker_id) == (execution.error.message, ("default",), "w-1")
     assert await depth(world) == 0
 
 
-async def test_one_look_is_not_enough_to_end_a_run(sweep: DeadJobSweeper, world: World) -> None:
+async def test_a_run_is_ended_only_after_two_sweeps(sweep: DeadJobSweeper, world: World) -> None:
     run_id = await world.submit()
-    await given_up(world)
+    await exhaust_job(world)
 
     await sweep.sweep()
     world.clock.pass_time(0.1)
@@ -96,101 +96,99 @@ async def test_one_look_is_not_enough_to_end_a_run(sweep: DeadJobSweeper, world:
     assert await world.status(run_id) == "PENDING"
 
 
-async def test_a_run_that_its_holder_still_works_on_is_not_ended(sweep: DeadJobSweeper, world: World) -> None:
+async def test_a_run_with_a_live_holder_is_not_ended(sweep: DeadJobSweeper, world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
     await world.truth.signals.listen(OURS, lambda _: None, lambda _: True)
-    await given_up(world)
+    await exhaust_job(world)
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
     working = await world.status(run_id)
     await world.complete(run_id)
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert (working, await world.status(run_id)) == ("RUNNING", "COMPLETED")
     assert (await letters(world), await depth(world)) == ([], 0)
 
 
-async def test_jobs_that_wait_or_are_in_hand_are_left_alone(sweep: DeadJobSweeper, world: World) -> None:
+async def test_pending_and_delivered_jobs_are_kept(sweep: DeadJobSweeper, world: World) -> None:
     in_hand, waiting = await world.submit(), await world.submit()
     queue = await world.truth.queue.open("default")
     await queue.receive(1)
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert [await world.status(run_id) for run_id in (in_hand, waiting)] == ["PENDING", "PENDING"]
     assert await depth(world) == 2
 
 
-async def test_what_waits_behind_a_job_that_was_given_up_goes_on_waiting(sweep: DeadJobSweeper, world: World) -> None:
+async def test_jobs_behind_an_exhausted_job_stay_in_the_queue(sweep: DeadJobSweeper, world: World) -> None:
     lost = await world.submit()
-    await given_up(world)
+    await exhaust_job(world)
     waits = await world.submit()
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert [await world.status(run_id) for run_id in (lost, waits)] == ["FAILED", "PENDING"]
     assert await depth(world) == 1
 
 
-async def test_a_given_up_job_of_a_cancelled_run_waits_for_the_cancel(sweep: DeadJobSweeper, world: World) -> None:
+async def test_an_exhausted_job_of_a_cancelled_run_waits_for_the_cancel(sweep: DeadJobSweeper, world: World) -> None:
     run_id = await world.submit()
     await world.start(run_id)
-    await given_up(world)
+    await exhaust_job(world)
     await world.handle(run_id, CancelExecution(at=world.now()))
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert await world.status(run_id) == "CANCELLING"
     assert await letters(world) == []
 
 
-async def test_a_given_up_job_of_a_foreign_producer_leaves_a_letter(sweep: DeadJobSweeper, world: World) -> None:
+async def test_an_exhausted_job_of_a_foreign_producer_has_a_dead_letter(sweep: DeadJobSweeper, world: World) -> None:
     queue = world.truth.queue
     assert isinstance(queue, MemoryJobQueue)
     run_id = new_run_id()
     await queue.put(b'{"run_id": "%b", "flow_name": "theirs"}' % run_id.encode(), tag="default")
-    await given_up(world)
+    await exhaust_job(world)
     await queue.put(b"not a job", tag="other")
-    await given_up(world, "other")
+    await exhaust_job(world, "other")
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
-    told = {(letter.reason, letter.run_id, letter.flow_name, letter.tag) for letter in await letters(world)}
-    assert told == {("max_deliver", run_id, "theirs", "default"), ("invalid_job", None, None, "other")}
+    reasons = {(letter.reason, letter.run_id, letter.flow_name, letter.tag) for letter in await letters(world)}
+    assert reasons == {("max_deliver", run_id, "theirs", "default"), ("invalid_job", None, None, "other")}
     assert await queue.tags() == []
 
 
-async def test_a_run_is_ended_although_its_letter_cannot_be_written(sweep: DeadJobSweeper, world: World) -> None:
+async def test_a_run_is_ended_if_its_dead_letter_cannot_be_written(sweep: DeadJobSweeper, world: World) -> None:
     run_id = await world.submit()
-    await given_up(world)
+    await exhaust_job(world)
     world.faults.fail("dead_letters.publish")
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     assert await world.status(run_id) == "FAILED"
 
 
-# --- left over --------------------------------------------------------------------------------------------------------
+# --- leftover jobs ----------------------------------------------------------------------------------------------------
 
 
-async def test_jobs_of_finished_runs_of_a_tag_that_nobody_serves_are_removed(
-    sweep: DeadJobSweeper, world: World
-) -> None:
+async def test_jobs_of_finished_runs_are_removed_from_unserved_tags(sweep: DeadJobSweeper, world: World) -> None:
     waits = await world.submit(structs.replace(HELLO, tag="gpu"))
     cancelled = await world.submit(structs.replace(HELLO, tag="gpu"))
     await world.handle(cancelled, CancelExecution(at=world.now()))
     await world.catch_up()
     await world.maintenance.confirm_cancels()
 
-    await twice(sweep, world)
+    await sweep_twice(sweep, world)
 
     (left,) = await world.truth.queue.stored("gpu")
     assert waits.encode() in left.payload
     assert await world.status(waits) == "PENDING"
 
 
-async def test_jobs_of_a_tag_that_is_served_are_left_to_its_workers(
+async def test_jobs_of_a_served_tag_are_left_to_its_workers(
     sweep: DeadJobSweeper, world: World, fleet: FleetView
 ) -> None:
     run_id = await world.submit()
@@ -198,12 +196,12 @@ async def test_jobs_of_a_tag_that_is_served_are_left_to_its_workers(
     await world.complete(run_id)
 
     async with following(fleet, world, worker(last_seen_at=world.now())):
-        await twice(sweep, world)
+        await sweep_twice(sweep, world)
 
     assert await depth(world) == 1
 
 
-async def test_a_job_whose_run_retention_has_taken_is_removed(sweep: DeadJobSweeper, world: World) -> None:
+async def test_a_job_whose_run_was_removed_by_retention_is_removed(sweep: DeadJobSweeper, world: World) -> None:
     await world.truth.queue.publish(job_for(new_run_id()), created_sequence=7)
 
     await sweep.sweep()
@@ -214,7 +212,7 @@ async def test_a_job_whose_run_retention_has_taken_is_removed(sweep: DeadJobSwee
 # --- the limit --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_fleet_with_nearly_as_many_slots_as_the_queue_hands_out_is_warned_of_once(
+async def test_a_fleet_near_the_delivery_limit_of_the_queue_is_warned_about_once(
     world: World, fleet: FleetView, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.submit()
@@ -228,14 +226,14 @@ async def test_a_fleet_with_nearly_as_many_slots_as_the_queue_hands_out_is_warne
     caplog.set_level(logging.WARNING)
 
     async with following(fleet, world, replace(worker(last_seen_at=world.now()), slots=8)):
-        await twice(sweep, world)
+        await sweep_twice(sweep, world)
 
     assert caplog.text.count("near the consumer's limit") == 1
 
 
 @asynccontextmanager
 async def following(fleet: FleetView, world: World, record: WorkerRecord) -> AsyncIterator[None]:
-    """While this worker is seen by the gateway."""
+    """While the gateway sees this worker."""
     await world.truth.registry.put(record)
     task = asyncio.create_task(fleet.run())
     assert await fleet.wait_caught_up(10.0)

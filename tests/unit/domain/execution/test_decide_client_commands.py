@@ -1,4 +1,4 @@
-"""What people and programs may ask over the API, of executions that workers run and of those whose nodes they take."""
+"""Commands from the API, for executions that workers run and for nodes that clients claim."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _take(at: float = 3.0, node_id: NodeId = A, attempt: int | None = None, by: 
     return StartNode(at=at, node_id=node_id, attempt=attempt, worker_id=by, lease_until=at + 10, from_outside=True)
 
 
-def _why(execution: Execution, command: Command) -> RejectionReason:
+def _reason_of(execution: Execution, command: Command) -> RejectionReason:
     verdict = decide(execution, command)
     assert isinstance(verdict, Rejection), verdict
     return verdict.why
@@ -67,7 +67,7 @@ def _why(execution: Execution, command: Command) -> RejectionReason:
 # --- executions that a worker runs ------------------------------------------------------------------------------------
 
 
-def test_a_start_puts_what_workers_run_into_the_queue_once() -> None:
+def test_a_start_queues_a_worker_execution_once() -> None:
     created = after(ON_START)
     queued = after(ON_START, START)
 
@@ -78,17 +78,17 @@ def test_a_start_puts_what_workers_run_into_the_queue_once() -> None:
     assert decide(queued, START) == ()
 
 
-def test_what_was_queued_with_its_creation_is_started_already() -> None:
+def test_an_execution_queued_at_creation_counts_as_started() -> None:
     assert decide(after(QUEUED), START) == ()
 
 
-def test_no_worker_takes_what_nobody_has_started() -> None:
-    assert _why(after(ON_START), TAKEN) is RejectionReason.NOT_STARTED
+def test_a_worker_cannot_take_an_execution_that_is_not_started() -> None:
+    assert _reason_of(after(ON_START), TAKEN) is RejectionReason.NOT_STARTED
     assert isinstance(decide(after(ON_START, START), TAKEN), tuple)
 
 
-def test_no_worker_takes_the_whole_of_what_is_taken_node_by_node() -> None:
-    assert _why(after(CREATE), TAKEN) is RejectionReason.NOT_FOR_WORKERS
+def test_a_worker_cannot_take_an_execution_with_claimable_nodes() -> None:
+    assert _reason_of(after(CREATE), TAKEN) is RejectionReason.NOT_FOR_WORKERS
 
 
 @pytest.mark.parametrize(
@@ -104,12 +104,12 @@ def test_no_worker_takes_the_whole_of_what_is_taken_node_by_node() -> None:
         FailNode(at=4.0, node_id=A, error=ERROR, from_outside=True),
     ],
 )
-def test_nobody_does_a_workers_work_for_it(command: Command) -> None:
-    assert _why(after(QUEUED, TAKEN), command) is RejectionReason.A_WORKER_RUNS_IT
-    assert _why(after(ON_START), command) is RejectionReason.A_WORKER_RUNS_IT
+def test_clients_cannot_report_nodes_of_a_worker_execution(command: Command) -> None:
+    assert _reason_of(after(QUEUED, TAKEN), command) is RejectionReason.A_WORKER_RUNS_IT
+    assert _reason_of(after(ON_START), command) is RejectionReason.A_WORKER_RUNS_IT
 
 
-def test_everybody_may_cancel_and_label_what_a_worker_runs() -> None:
+def test_clients_may_cancel_and_label_a_worker_execution() -> None:
     running = after(QUEUED, TAKEN)
 
     assert not isinstance(decide(running, CancelExecution(at=4.0, from_outside=True)), Rejection)
@@ -123,26 +123,26 @@ def test_the_start_of_a_graph_makes_its_roots_ready() -> None:
     assert decide(after(CREATE), START) == (ExecutionStarted(at=2.0, attempt=1), NodeReady(at=2.0, node_id=A))
 
 
-def test_an_attempt_that_is_not_the_next_one_is_refused() -> None:
+def test_an_attempt_other_than_the_next_is_refused() -> None:
     ready = after(CREATE, START)
 
-    assert _why(ready, _take(attempt=2)) is RejectionReason.INVALID_ATTEMPT
-    assert _why(ready, _take(attempt=0)) is RejectionReason.INVALID_VALUE
+    assert _reason_of(ready, _take(attempt=2)) is RejectionReason.INVALID_ATTEMPT
+    assert _reason_of(ready, _take(attempt=0)) is RejectionReason.INVALID_VALUE
     assert decide(ready, _take(attempt=1)) == (
         NodeStarted(at=3.0, node_id=A, attempt=1, worker_id=ANN, lease_until=13.0),
     )
 
 
-def test_a_lease_protects_its_holder_until_it_ends_and_then_the_next_one_takes_the_node() -> None:
+def test_a_lease_protects_its_holder_until_it_expires() -> None:
     taken = after(CREATE, START, _take())
 
-    assert _why(taken, _take(at=12.9, attempt=2, by=BOB)) is RejectionReason.NODE_HELD
+    assert _reason_of(taken, _take(at=12.9, attempt=2, by=BOB)) is RejectionReason.NODE_HELD
     assert decide(taken, _take(at=13.0, attempt=2, by=BOB)) == (
         NodeStarted(at=13.0, node_id=A, attempt=2, worker_id=BOB, lease_until=23.0),
     )
 
 
-def test_progress_renews_the_lease_for_as_long_as_at_the_start() -> None:
+def test_progress_renews_the_lease_by_its_original_duration() -> None:
     taken = after(CREATE, START, _take())
 
     renewed = decide(taken, ReportNodeProgress(at=8.0, node_id=A, attempt=1, progress=50, from_outside=True))
@@ -150,7 +150,7 @@ def test_progress_renews_the_lease_for_as_long_as_at_the_start() -> None:
     assert renewed == (NodeProgressReported(at=8.0, node_id=A, attempt=1, progress=50, lease_until=18.0),)
 
 
-def test_a_resume_gives_the_holder_a_new_lease_and_what_was_answered() -> None:
+def test_a_resume_gives_the_holder_a_new_lease_and_the_response() -> None:
     waiting = after(CREATE, START, _take(), PutNodeWaiting(at=5.0, node_id=A, wait_key="k", prompt="really?"))
 
     resumed = decide(waiting, ResumeNode(at=9.0, node_id=A, resume_key="k", answer="yes", from_outside=True))
@@ -158,7 +158,7 @@ def test_a_resume_gives_the_holder_a_new_lease_and_what_was_answered() -> None:
     assert resumed == (NodeResumed(at=9.0, node_id=A, attempt=1, lease_until=19.0, answer="yes"),)
 
 
-def test_the_answer_to_a_wait_node_is_its_output() -> None:
+def test_the_response_to_a_wait_node_is_its_output() -> None:
     graph = Graph(
         nodes=(GraphNode(node_id=ASK, wait_key="k", timeout_sec=60.0), GraphNode(node_id=B)), edges=((ASK, B),)
     )
@@ -177,7 +177,7 @@ def test_the_answer_to_a_wait_node_is_its_output() -> None:
 # --- time -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_wait_whose_deadline_is_over_fails_the_graph() -> None:
+def test_a_wait_past_its_deadline_fails_the_graph() -> None:
     graph = Graph(nodes=(GraphNode(node_id=ASK, wait_key="k", timeout_sec=60.0),), edges=())
     waiting = after(CreateExecution(at=1.0, request=Request(work=Work.NODES), graph=graph), START)
 
@@ -192,19 +192,19 @@ def test_a_wait_whose_deadline_is_over_fails_the_graph() -> None:
     )
 
 
-def test_a_lease_that_is_over_fails_the_node_only_when_it_was_begun_as_often_as_it_may_be() -> None:
+def test_an_expired_lease_fails_the_node_only_at_its_last_attempt() -> None:
     once = after(CREATE, START, _take())
     twice = after(CREATE, START, _take(), _take(at=13.0, attempt=2, by=BOB))
 
     assert decide(once, ExpireNode(at=20.0, node_id=A, attempt=1)) == ()
     assert decide(twice, ExpireNode(at=22.9, node_id=A, attempt=2)) == ()
-    assert _why(twice, _take(at=23.0, attempt=3)) is RejectionReason.NO_MORE_ATTEMPTS
+    assert _reason_of(twice, _take(at=23.0, attempt=3)) is RejectionReason.NO_MORE_ATTEMPTS
     events = decide(twice, ExpireNode(at=23.0, node_id=A, attempt=2))
     assert isinstance(events, tuple)
     assert [type(event) for event in events] == [NodeFailed, ExecutionFailed]
 
 
-def test_an_expiry_of_what_has_changed_meanwhile_comes_to_nothing() -> None:
+def test_an_outdated_expiry_changes_nothing() -> None:
     waiting = after(CREATE, START, _take(), PutNodeWaiting(at=5.0, node_id=A, wait_key="k", deadline_at=6.0))
     resumed = after(
         CREATE,
@@ -225,14 +225,14 @@ FORK = Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=B)), edges=())
 FORKED = (CreateExecution(at=1.0, request=Request(work=Work.NODES), graph=FORK), START)
 
 
-def test_a_cancel_is_confirmed_at_once_where_nobody_works_on_a_node() -> None:
+def test_a_cancel_is_confirmed_at_once_if_no_node_is_held() -> None:
     idle = after(*FORKED, CANCEL)
     over = after(*FORKED, _take(), CANCEL)
     waits = after(*FORKED, _take(), PutNodeWaiting(at=4.0, node_id=A, wait_key="k"), CANCEL)
 
     assert isinstance(decide(idle, ConfirmCanceled(at=6.0, how=StopHow.IDLE)), tuple)
     assert isinstance(decide(waits, ConfirmCanceled(at=6.0, how=StopHow.IDLE)), tuple)
-    assert _why(over, ConfirmCanceled(at=12.9, how=StopHow.IDLE)) is RejectionReason.HELD
+    assert _reason_of(over, ConfirmCanceled(at=12.9, how=StopHow.IDLE)) is RejectionReason.HELD
     assert isinstance(decide(over, ConfirmCanceled(at=13.0, how=StopHow.IDLE)), tuple)
 
 
@@ -241,7 +241,7 @@ def test_the_last_holder_that_stops_ends_the_execution() -> None:
     one = after(*FORKED, _take(), _take(node_id=B, by=BOB), CANCEL, StopNode(at=7.0, node_id=A, attempt=1))
 
     assert decide(both, StopNode(at=7.0, node_id=A, attempt=1)) == (NodeCanceled(at=7.0, node_id=A),)
-    assert _why(both, StopNode(at=7.0, node_id=A, attempt=2)) is RejectionReason.FENCED
+    assert _reason_of(both, StopNode(at=7.0, node_id=A, attempt=2)) is RejectionReason.FENCED
     assert decide(one, StopNode(at=7.5, node_id=A, attempt=1)) == ()
     assert decide(one, StopNode(at=8.0, node_id=B)) == (
         NodeCanceled(at=8.0, node_id=B),
@@ -249,7 +249,7 @@ def test_the_last_holder_that_stops_ends_the_execution() -> None:
     )
 
 
-def test_an_answer_to_a_wait_after_a_cancel_request_is_refused() -> None:
+def test_a_resume_after_a_cancel_request_is_refused() -> None:
     waiting = after(*FORKED, _take(), PutNodeWaiting(at=4.0, node_id=A, wait_key="k"), CANCEL)
 
     verdict = decide(waiting, ResumeNode(at=7.0, node_id=A, resume_key="k", from_outside=True))
@@ -259,7 +259,7 @@ def test_an_answer_to_a_wait_after_a_cancel_request_is_refused() -> None:
     )
 
 
-def test_a_node_that_waits_by_itself_is_no_reason_to_wait_for_anybody() -> None:
+def test_a_wait_node_without_holder_does_not_delay_a_cancel() -> None:
     events = decide(after(*FORKED, _take()), PutNodeWaiting(at=4.0, node_id=A, wait_key="k", deadline_at=9.0))
 
     assert events == (NodeWaiting(at=4.0, node_id=A, attempt=1, wait_key="k", deadline_at=9.0),)

@@ -1,4 +1,4 @@
-"""One claim, asked for again: it is told of its own start of the node, or goes on to the next that can be taken."""
+"""A repeated claim: it returns its own start of the node or the next claimable node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pyoco_server.services.idempotency import Answered, IdempotentAttempt
 from pyoco_server.services.projections.indexer import Indexer
 from support.attempts import once
 from support.executions_in_memory import A, B, begun, executions_of
-from support.keyed import asked, killed
+from support.keyed import crash, keyed_request
 from support.world import World
 
 LEASE_SEC = 10.0
@@ -27,7 +27,7 @@ CLAIM = Claim(wanted=ClaimFilter(graph_ids=("g",), tenant_id=None), worker_id=Wo
 
 @dataclass
 class Claimer:
-    """One who claims with one key, again and again."""
+    """A client that repeats a claim with one idempotency key."""
 
     world: World
     executions: ExecutionService
@@ -43,22 +43,22 @@ class Claimer:
             return Answer(status=200, body=b"")
 
         try:
-            return await once(self.world.stores, asked(), lambda: name_of(node), work)
+            return await once(self.world.stores, keyed_request(), lambda: name_of(node), work)
         finally:
             self.claims.release(node)
 
 
-async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_told_of_the_others_attempt() -> None:
+async def test_a_claim_resumed_after_a_take_over_returns_its_own_attempt() -> None:
     world = World()
     run_id = await begun(world)
     await world.catch_up()
     claims = ClaimQueue(world.index, Indexer(world.feed, world.index, world.truth.clock), world.truth.clock)
     ann = Claimer(world, executions_of(world), claims)
-    world.faults.after("events.append", killed(world))
+    world.faults.after("events.append", crash(world))
     with pytest.raises(BrokerUnavailable):
         await ann.claim()
-    lease_until = (await world.told(run_id)).nodes[A].lease_until
-    world.faults.away = False
+    lease_until = (await world.execution(run_id)).nodes[A].lease_until
+    world.faults.is_offline = False
     world.clock.pass_time(LEASE_SEC + 1)
     theirs = StartNode(
         at=world.now(), node_id=A, attempt=2, worker_id=WorkerId("bob"), lease_until=world.now() + 60, from_outside=True
@@ -75,14 +75,14 @@ async def test_a_claim_that_is_carried_on_after_the_node_was_taken_over_is_not_t
 
 
 @pytest.mark.parametrize("succeeded", [False, True])
-async def test_a_claim_whose_first_choice_was_gone_takes_what_is_proposed_to_it_next(succeeded: bool) -> None:
+async def test_a_claim_whose_first_node_is_taken_claims_the_next_one(succeeded: bool) -> None:
     world = World()
     graph = Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=B)), edges=((A, B),))
     run_id = await begun(world, graph)
     await world.catch_up()
     follower = Indexer(world.feed, world.index, world.truth.clock)
     ann = Claimer(world, executions_of(world), ClaimQueue(world.index, follower, world.truth.clock))
-    # The index does not know yet that somebody has the node.
+    # The index does not yet show that another worker holds the node.
     theirs = StartNode(
         at=world.now(), node_id=A, attempt=1, worker_id=WorkerId("bob"), lease_until=world.now() + 60, from_outside=True
     )
