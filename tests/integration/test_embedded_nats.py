@@ -151,7 +151,7 @@ async def test_a_configuration_error_contains_the_message_of_the_server_without_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with DataFolder.open(tmp_path) as folder:
-        monkeypatch.setattr(nats_server_module, "render_config", lambda *_, **__: f'port: 1 "{folder.token}"\n')
+        monkeypatch.setattr(EmbeddedNats, "_render_config", lambda _: f'port: 1 "{folder.token}"\n')
 
         with pytest.raises(InvalidUsage, match="Parse error on line 1") as refusal:
             await EmbeddedNats(folder).start()

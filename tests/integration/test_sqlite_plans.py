@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +13,11 @@ import pytest
 from pyoco_server.adapters.sqlite import listing, posting_lists
 from pyoco_server.adapters.sqlite import steps as steps_sql
 from pyoco_server.adapters.sqlite.files import start_empty
-from pyoco_server.adapters.sqlite.listing import LAST_UPDATE_FIRST, NEWEST_ID_FIRST, Partition, below_key, conditions_of
+from pyoco_server.adapters.sqlite.listing import LAST_UPDATE_FIRST, NEWEST_ID_FIRST, Order, Partition, conditions_of
 from pyoco_server.adapters.sqlite.posting_lists import Matches
-from pyoco_server.adapters.sqlite.statements import Statement
-from pyoco_server.domain.queries.jobs import LabelQuery
+from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery
 from pyoco_server.domain.queries.query import RunQuery
-from pyoco_server.domain.queries.steps import StepKind, WaitQuery
+from pyoco_server.domain.queries.steps import WaitQuery
 from support.indexes import A
 
 SPANS = [
@@ -29,19 +28,28 @@ SPANS = [
 ]
 FILTERS = [(None, None, "by_update"), ("f", None, "by_flow"), (None, "t", "by_tag"), ("f", "t", "by_flow_and_tag")]
 PARTITIONS = [Partition(1, 5), Partition(2, 9), Partition(3, 1)]
-QUEUES = [(1, "f"), (2, "f"), (3, "g")]
+QUEUES = [(kind, claimable, flow) for kind, claimable in (("ready", 1), ("leased", 1), ("waiting", 0)) for flow in "fg"]
 SORTED = "USE TEMP B-TREE"
+# The last statement of each list: the summaries, by number.
+LISTED = {"SEARCH USING INTEGER PRIMARY KEY (rowid=?)"}
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     with closing(start_empty(tmp_path / "runs.db")) as connection:
+        statuses = enumerate(("PENDING", "RUNNING"), start=1)
+        connection.executemany("INSERT INTO partitions VALUES (?, ?, 't', 0, 5)", list(statuses))
+        connection.executemany("INSERT INTO step_queues VALUES (NULL, ?, ?, ?, 't')", QUEUES)
         yield connection
 
 
-def plan(file: sqlite3.Connection, *statements: Statement) -> list[str]:
-    explained = [file.execute(f"EXPLAIN QUERY PLAN {each.sql}", each.params).fetchall() for each in statements]
-    return [row[-1] for rows in explained for row in rows]
+def plan(file: sqlite3.Connection, call: Callable[[sqlite3.Connection], object]) -> list[str]:
+    """How SQLite executes the statements of a call."""
+    statements: list[str] = []
+    file.set_trace_callback(statements.append)
+    call(file)
+    file.set_trace_callback(None)
+    return [row[-1] for sql in statements for row in file.execute(f"EXPLAIN QUERY PLAN {sql}")]
 
 
 def reads(steps: list[str], table: str) -> set[str]:
@@ -54,29 +62,28 @@ def reads(steps: list[str], table: str) -> set[str]:
 def test_partitions_are_read_in_order_through_the_index_of_the_filter(
     file: sqlite3.Connection, flow: str | None, tag: str | None, index: str, span: RunQuery
 ) -> None:
-    steps = plan(
-        file,
-        *listing.in_order(LAST_UPDATE_FIRST, conditions_of(replace(span, flow=flow, tag=tag)), PARTITIONS, limit=None),
-    )
+    steps = plan(file, lambda reader: listing.runs(reader, replace(span, flow=flow, tag=tag)))
 
-    read = reads(steps, "runs")
+    read = reads(steps, "runs") - LISTED
     assert len(read) == 1
     assert all(f"USING COVERING INDEX {index} (partition=?" in step for step in read)
     assert all(("updated_at" in step) is (span != RunQuery()) for step in read)
     assert not any(SORTED in step for step in steps)
 
 
-def test_few_matches_are_fetched_by_their_numbers(file: sqlite3.Connection) -> None:
-    runs = listing.fetched(LAST_UPDATE_FIRST, conditions_of(RunQuery(flow="f")), PARTITIONS, Matches({0: 6}), limit=5)
-    jobs = listing.fetched(NEWEST_ID_FIRST, [below_key(b"\xff")], PARTITIONS, Matches({0: 6}), limit=5)
+@pytest.mark.parametrize("order", [LAST_UPDATE_FIRST, NEWEST_ID_FIRST])
+def test_few_matches_are_fetched_by_their_numbers(file: sqlite3.Connection, order: Order) -> None:
+    conditions, matches = conditions_of(RunQuery(flow="f")), Matches({0: 6})
 
-    assert reads(plan(file, runs, jobs), "runs") == {"SEARCH USING INTEGER PRIMARY KEY (rowid=?)"}
+    steps = plan(file, lambda reader: listing.fetched(reader, order, conditions, PARTITIONS, matches, limit=5))
+
+    assert reads(steps, "runs") == {"SEARCH USING INTEGER PRIMARY KEY (rowid=?)"}
 
 
 def test_jobs_are_read_in_order_from_the_end_of_the_last_page(file: sqlite3.Connection) -> None:
-    steps = plan(file, *listing.in_order(NEWEST_ID_FIRST, [below_key(b"\xff")], PARTITIONS, limit=50))
+    steps = plan(file, lambda reader: listing.jobs(reader, JobQuery(before=A)))
 
-    assert reads(steps, "runs") == {"SEARCH USING COVERING INDEX by_key (partition=? AND run_key<?)"}
+    assert reads(steps, "runs") - LISTED == {"SEARCH USING COVERING INDEX by_key (partition=? AND run_key<?)"}
     assert not any(SORTED in step for step in steps)
 
 
@@ -84,11 +91,12 @@ def test_jobs_are_read_in_order_from_the_end_of_the_last_page(file: sqlite3.Conn
 def test_runs_of_a_status_are_read_oldest_first_and_never_sorted(
     file: sqlite3.Connection, tag: str | None, index: str
 ) -> None:
-    statements = listing.oldest_in_order([1, 2], tag=tag, after=(5.0, "a"), updated_before=9.0, limit=5)
+    steps = plan(
+        file,
+        lambda reader: listing.oldest(reader, "PENDING", tag=tag, after=(5.0, "a"), updated_before=9.0, limit=5),
+    )
 
-    steps = plan(file, *statements)
-
-    assert all(f"USING INDEX {index} (partition=?" in step for step in reads(steps, "runs"))
+    assert all(f"USING INDEX {index} (partition=?" in step for step in reads(steps, "runs") or [""])
     assert not any(SORTED in step for step in steps)
 
 
@@ -98,7 +106,9 @@ def test_runs_of_a_status_are_read_oldest_first_and_never_sorted(
 def test_changes_are_found_by_their_sequence_or_by_the_id(file: sqlite3.Connection, sort: bool, search: str) -> None:
     query = RunQuery(labels=("a",), flow="f")
 
-    steps = plan(file, listing.changes(query, PARTITIONS, since=5, after="", upto="z", sort=sort))
+    steps = plan(
+        file, lambda reader: listing.changes(reader, query, PARTITIONS, since=5, after="", upto="z", sort=sort)
+    )
 
     assert any(search in step for step in reads(steps, "runs"))
     assert any(SORTED in step for step in steps) is sort
@@ -108,13 +118,16 @@ def test_changes_are_found_by_their_sequence_or_by_the_id(file: sqlite3.Connecti
 def test_queues_to_claim_from_are_found_by_graph_and_tenant(
     file: sqlite3.Connection, tenant_id: str | None, found: str
 ) -> None:
-    (step,) = plan(file, steps_sql.claimable_queues(StepKind.READY, ["f", "g"], tenant_id))
+    steps = plan(file, lambda reader: steps_sql.next_lease_end(reader, ["f", "g"], tenant_id))
 
-    assert f"(kind=? AND claimable=? AND {found})" in step
+    (read,) = reads(steps, "step_queues")
+    assert f"(kind=? AND claimable=? AND {found})" in read
 
 
 def test_ready_steps_are_read_by_id_and_never_sorted(file: sqlite3.Connection) -> None:
-    steps = plan(file, *steps_sql.ready(QUEUES, 1))
+    file.execute("DELETE FROM step_queues WHERE kind = 'leased'")
+
+    steps = plan(file, lambda reader: steps_sql.claimable(reader, ["f", "g"], tenant_id=None, now=5.0, limit=1))
 
     read = reads(steps, "steps")
     assert len(read) == 1
@@ -123,7 +136,9 @@ def test_ready_steps_are_read_by_id_and_never_sorted(file: sqlite3.Connection) -
 
 
 def test_only_expired_leases_are_scanned_and_only_the_limit_is_fetched(file: sqlite3.Connection) -> None:
-    steps = plan(file, steps_sql.ended_leases(QUEUES, 5.0, 1))
+    file.execute("DELETE FROM step_queues WHERE kind = 'ready'")
+
+    steps = plan(file, lambda reader: steps_sql.claimable(reader, ["f", "g"], tenant_id=None, now=5.0, limit=1))
 
     looked, fetched = sorted(reads(steps, "steps"))
     assert "COVERING INDEX by_queue (queue=? AND at<?)" in looked
@@ -131,7 +146,7 @@ def test_only_expired_leases_are_scanned_and_only_the_limit_is_fetched(file: sql
 
 
 def test_the_next_end_of_a_lease_is_the_first_entry_of_each_queue(file: sqlite3.Connection) -> None:
-    steps = plan(file, steps_sql.first_lease_end(QUEUES))
+    steps = plan(file, lambda reader: steps_sql.next_lease_end(reader, ["f", "g"], None))
 
     (read,) = reads(steps, "steps")
     assert "COVERING INDEX by_queue (queue=?)" in read
@@ -145,21 +160,21 @@ def test_the_next_end_of_a_lease_is_the_first_entry_of_each_queue(file: sqlite3.
 def test_waits_are_read_in_order_from_the_end_of_the_last_page(
     file: sqlite3.Connection, query: WaitQuery, found: str
 ) -> None:
-    steps = plan(file, *steps_sql.waiting(query, QUEUES))
+    steps = plan(file, lambda reader: steps_sql.waits(reader, query))
 
-    assert all(f"USING INDEX by_queue {found}" in step for step in reads(steps, "steps"))
+    assert all(f"USING INDEX by_queue {found}" in step for step in reads(steps, "steps") or [""])
     assert not any(SORTED in step for step in steps)
 
 
 def test_waits_of_a_run_are_found_by_the_run(file: sqlite3.Connection) -> None:
-    steps = plan(file, steps_sql.waiting_of_run(WaitQuery(graph_id="g"), A))
+    steps = plan(file, lambda reader: steps_sql.waits(reader, WaitQuery(graph_id="g", run_id=A)))
 
     (read,) = reads(steps, "steps")
     assert "USING PRIMARY KEY (run=?)" in read
 
 
 def test_expired_steps_are_read_by_time(file: sqlite3.Connection) -> None:
-    steps = plan(file, steps_sql.over(5.0, 10))
+    steps = plan(file, lambda reader: steps_sql.due(reader, 5.0, 10))
 
     (read,) = reads(steps, "steps")
     assert "USING INDEX by_due (due_at<?)" in read
@@ -173,7 +188,7 @@ def test_expired_steps_are_read_by_time(file: sqlite3.Connection) -> None:
 def test_labels_are_read_in_order_from_the_prefix_on(
     file: sqlite3.Connection, query: LabelQuery, tenant_id: str | None, found: str
 ) -> None:
-    steps = plan(file, posting_lists.counted_labels(replace(query, tenant_id=tenant_id)))
+    steps = plan(file, lambda reader: posting_lists.labels(reader, replace(query, tenant_id=tenant_id)))
 
     (read,) = reads(steps, "posting_lists")
     assert found in read
@@ -182,7 +197,7 @@ def test_labels_are_read_in_order_from_the_prefix_on(
 
 @pytest.mark.parametrize(("tenant_id", "found"), [(None, "(archived=? AND term=?)"), ("t", "tenant_id=?")])
 def test_posting_lists_are_found_by_their_keys(file: sqlite3.Connection, tenant_id: str | None, found: str) -> None:
-    steps = plan(file, posting_lists.lists_of(["a", "b"], tenant_id=tenant_id, archived=False))
+    steps = plan(file, lambda reader: posting_lists.matching(reader, ["a", "b"], tenant_id=tenant_id, archived=False))
 
     (read,) = reads(steps, "posting_lists")
     assert "SEARCH" in read
@@ -191,7 +206,7 @@ def test_posting_lists_are_found_by_their_keys(file: sqlite3.Connection, tenant_
 
 
 def test_the_runs_of_a_page_are_found_by_their_numbers_and_stay_in_order(file: sqlite3.Connection) -> None:
-    steps = plan(file, Statement(sql=listing.LISTED, params=("[]",)))
+    steps = plan(file, lambda reader: reader.execute(listing.LISTED, ("[]",)))
 
     (read,) = reads(steps, "runs")
     assert "INTEGER PRIMARY KEY (rowid=?)" in read

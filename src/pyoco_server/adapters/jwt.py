@@ -183,7 +183,6 @@ def _usable(key: object) -> TokenKey | None:
 
 
 def rules_of(config: NatsBackendConfig) -> TokenRules:
-    """The rules for tokens from the settings."""
     return TokenRules(
         issuer=config.jwt_issuer,
         audience=config.jwt_audience,
@@ -205,14 +204,16 @@ class TokenVerifier:
         self._version = keys.version
 
     def __len__(self) -> int:
-        """How many tokens are cached."""
         return len(self._remembered)
 
     def caller_of(self, token: str) -> Caller:
         """The caller that the token identifies, or `InvalidToken`."""
         if len(token) > MAX_TOKEN_CHARS:
             raise InvalidToken(f"the token has more than {MAX_TOKEN_CHARS} characters", reason="too long")
-        self._forget_others()
+        self._keys.refresh()
+        if self._keys.version != self._version:
+            self._version = self._keys.version
+            self._remembered.clear()
         now = self._clock.now()
         known = self._remembered.get(token)
         if known is not None and now < known.until:
@@ -223,13 +224,6 @@ class TokenVerifier:
         if len(self._remembered) > self._most:
             self._remembered.popitem(last=False)
         return admitted.caller
-
-    def _forget_others(self) -> None:
-        """Drop cached tokens when the keys have changed."""
-        self._keys.refresh()
-        if self._keys.version != self._version:
-            self._version = self._keys.version
-            self._remembered.clear()
 
     def _claims(self, token: str) -> dict[str, Any]:
         try:

@@ -6,11 +6,11 @@ Does not validate what users send.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from pyoco_server.domain.execution.graph import Graph, GraphNode
 from pyoco_server.domain.ids import NodeId
@@ -21,8 +21,6 @@ _YEAR_10000 = 253_402_300_800
 
 
 class DocumentNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A node with its title."""
-
     id: NodeId
     type: str
     title: str | None = None
@@ -57,29 +55,21 @@ class GraphDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return Graph(nodes=nodes, edges=self.edges)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredGraph:
+class StoredGraph(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, tag_field="schemaVersion", tag=1
+):
     """A graph of a tenant. `version` counts its changes from 1; `revision` is the store's, to compare-and-set on."""
 
-    graph_id: str
-    version: int
-    document: GraphDocument
-    updated_at: float
-    updated_by: str | None
-    revision: int = 0
-
-
-class UnreadableGraph(ValueError):
-    """The bytes are not a graph of a known version."""
-
-
-class _StoredForm(msgspec.Struct, kw_only=True, rename="camel"):
-    schema_version: Literal[1]
     graph_id: str
     version: Annotated[int, msgspec.Meta(ge=1)]
     updated_at: Annotated[float, msgspec.Meta(ge=0, lt=_YEAR_10000)]
     updated_by: str | None
     document: GraphDocument
+    revision: int = 0
+
+
+class UnreadableGraph(ValueError):
+    """The bytes are not a graph of a known version."""
 
 
 def of_tasks(names: Iterable[str], edges: Iterable[tuple[str, str]]) -> GraphDocument:
@@ -106,30 +96,15 @@ def _canonical(document: GraphDocument) -> bytes:
 
 def encode(graph: StoredGraph) -> bytes:
     """The stored form; the revision is the store's own and not part of it."""
-    stored = _StoredForm(
-        schema_version=1,
-        graph_id=graph.graph_id,
-        version=graph.version,
-        updated_at=graph.updated_at,
-        updated_by=graph.updated_by,
-        document=graph.document,
-    )
-    return orjson.dumps(msgspec.to_builtins(stored))
+    return orjson.dumps(msgspec.to_builtins(replace(graph, revision=0)))
 
 
 def decode(data: bytes, graph_id: str, revision: int) -> StoredGraph:
     """The graph that was stored under this id, by this or a newer program; `UnreadableGraph` if it is not one."""
     try:
-        stored = msgspec.convert(orjson.loads(data), _StoredForm)
+        stored = msgspec.convert(orjson.loads(data), StoredGraph)
     except ValueError as error:
         raise UnreadableGraph(f"not a graph: {error}") from error
     if stored.graph_id != graph_id:
         raise UnreadableGraph("another graph")
-    return StoredGraph(
-        graph_id=graph_id,
-        version=stored.version,
-        document=stored.document,
-        updated_at=stored.updated_at,
-        updated_by=stored.updated_by,
-        revision=revision,
-    )
+    return replace(stored, revision=revision)

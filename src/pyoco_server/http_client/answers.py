@@ -37,7 +37,6 @@ _OWN_FAULT = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.TooMany
 
 
 def result(request: Request[T], response: httpx.Response) -> T:
-    """The content of a successful answer."""
     try:
         return request.read(_text(response))
     except (ValueError, RecursionError) as error:

@@ -149,7 +149,7 @@ class SubmitUncertain(GatewayUnreachable):
 class WaitTimeout(PyocoClientError, TimeoutError):
     """The run did not finish in time. It continues; waiting again is possible."""
 
-    hint = "The run goes on; wait again, or see explain_run."
+    hint = "The run continues; wait again, or see explain_run."
 
     def __init__(self, run_id: str, timeout_sec: float, snapshot: RunSnapshot) -> None:
         self.run_id = run_id

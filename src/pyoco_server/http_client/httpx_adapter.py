@@ -56,31 +56,6 @@ def request_options(request: Request[Any], connection: Connection, silence_sec: 
     return options
 
 
-class TimedBody:
-    """Collects the body of an answer. The timeout of httpx is per piece; this one is for the whole body."""
-
-    def __init__(self, response: httpx.Response, connection: Connection) -> None:
-        self._response = response
-        self._monotonic = connection.timing.monotonic
-        self._deadline = self._monotonic() + connection.timeout_sec
-        self._pieces: list[bytes] = []
-
-    def add(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        if self._monotonic() > self._deadline:
-            raise httpx.ReadTimeout("the answer comes too slowly", request=self._response.request)
-
-    def complete(self) -> httpx.Response:
-        answer = self._response
-        return httpx.Response(
-            answer.status_code,
-            headers=answer.headers,
-            content=b"".join(self._pieces),
-            request=answer.request,
-            extensions=answer.extensions,
-        )
-
-
 def without_credentials(request: httpx.Request) -> httpx.Request:
     """The request without headers and body: errors carry it into logs."""
     return httpx.Request(request.method, request.url)

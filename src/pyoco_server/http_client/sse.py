@@ -12,10 +12,6 @@ _BOM = b"\xef\xbb\xbf"
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 
-class EventTooLong(ValueError):
-    """an event of the stream is too long"""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerEvent:
     """One event; `id` is that of the last event that had one."""
@@ -61,7 +57,7 @@ class SseParser:
     def _grow(self, piece: bytes) -> None:
         self._size += len(piece)
         if self._size > self.max_event_bytes:
-            raise EventTooLong(f"an event of the stream has more than {self.max_event_bytes} bytes")
+            raise ValueError(f"an event of the stream has more than {self.max_event_bytes} bytes")
         if piece:
             self._tail.append(piece)
 

@@ -99,8 +99,6 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class LogMessage(NamedTuple):
-    """One message of a log and its sequence."""
-
     key: str
     sequence: int
     data: bytes
@@ -140,8 +138,8 @@ class SubjectLog(Protocol):
     async def read_range(self, *, after: int, upto: int, key: str | None = None) -> Sequence[LogMessage]:
         """The messages (of one key) whose sequences lie in this range, in order."""
 
-    async def listen(self, key: str, heard: Callable[[LogMessage | None], None]) -> Callable[[], None]:
-        """Call `heard` for each message of the key stored from now on; the returned function ends that.
+    async def listen(self, key: str, notify: Callable[[LogMessage | None], None]) -> Callable[[], None]:
+        """Call `notify` for each message of the key stored from now on; the returned function ends that.
 
         A hint, not a source: None says that messages may have been missed. Messages that are stored while this call is
         under way may be reported or not, so a listener reads the log afterwards. `data` may be left out.

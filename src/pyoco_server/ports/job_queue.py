@@ -100,5 +100,5 @@ class JobQueue(Protocol):
     async def discard(self, job: StoredJob) -> None:
         """Remove the job, also when it is delivered; a missing one is no error."""
 
-    async def on_given_up(self, heard: Callable[[], None]) -> None:
-        """Call `heard` when a job has used up its deliveries, across reconnects; best effort."""
+    async def on_given_up(self, notify: Callable[[], None]) -> None:
+        """Call `notify` when a job has used up its deliveries, across reconnects; best effort."""

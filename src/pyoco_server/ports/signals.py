@@ -21,6 +21,6 @@ class Signals(Protocol):
         """Whether the instance listens and reports that it works on the run."""
 
     async def listen(
-        self, instance_id: InstanceId, heard: Callable[[RunId], None], holds: Callable[[RunId], bool]
+        self, instance_id: InstanceId, notify: Callable[[RunId], None], holds: Callable[[RunId], bool]
     ) -> None:
-        """Call `heard` for every signal and `holds` for every question, across reconnects."""
+        """Call `notify` for every signal and `holds` for every question, across reconnects."""

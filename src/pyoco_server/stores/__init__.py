@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyoco_server.stores.api_keys import KeyStore as KeyStore
+from pyoco_server.stores.credentials import KeyStore as KeyStore
+from pyoco_server.stores.credentials import TicketStore as TicketStore
 from pyoco_server.stores.dead_letters import DeadLetter as DeadLetter
 from pyoco_server.stores.dead_letters import DeadLetterBatch as DeadLetterBatch
 from pyoco_server.stores.dead_letters import DeadLetters as DeadLetters
@@ -18,7 +19,6 @@ from pyoco_server.stores.run_logs import LogStore as LogStore
 from pyoco_server.stores.run_logs import StoredChunk as StoredChunk
 from pyoco_server.stores.snapshots import LoadedSnapshot as LoadedSnapshot
 from pyoco_server.stores.snapshots import SnapshotStore as SnapshotStore
-from pyoco_server.stores.tickets import TicketStore as TicketStore
 from pyoco_server.stores.wheel_history import WheelHistory as WheelHistory
 from pyoco_server.stores.workers import WorkerRegistry as WorkerRegistry
 from pyoco_server.stores.workers import WorkerSeen as WorkerSeen

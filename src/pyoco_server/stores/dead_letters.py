@@ -32,8 +32,6 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StoredDeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead letter and its sequence."""
-
     seq: int
     letter: DeadLetter
 
@@ -56,7 +54,6 @@ class DeadLetters:
         await self._log.publish(letter.tag or self._default_tag, encode_dead_letter(letter))
 
     async def recent(self, limit: int = 100) -> Sequence[DeadLetter]:
-        """The last dead letters, newest first."""
         state = await self._log.state()
         if not state.messages:
             return []

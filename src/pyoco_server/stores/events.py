@@ -21,8 +21,6 @@ class CommitHeard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventLog:
-    """Commits by run id."""
-
     def __init__(self, log: SubjectLog) -> None:
         self._log = log
 
@@ -41,17 +39,17 @@ class EventLog:
         """The commits behind `after`, in order, the first `limit` of them; empty when there are none."""
         return [_decode(message) for message in await self._log.read(run_id, after=after, limit=limit)]
 
-    async def listen(self, run_id: RunId, heard: Callable[[CommitHeard], None]) -> Callable[[], None]:
-        """Call `heard` for every commit of the run stored from now on; the returned function ends that.
+    async def listen(self, run_id: RunId, notify: Callable[[CommitHeard], None]) -> Callable[[], None]:
+        """Call `notify` for every commit of the run stored from now on; the returned function ends that.
 
         A hint: commits appended before this returns may be missed, so a listener reads the log afterwards.
         """
 
         def on_message(message: LogMessage | None) -> None:
             if message is None:
-                heard(CommitHeard())
+                notify(CommitHeard())
             else:
-                heard(CommitHeard(sequence=message.sequence, may_end=codec.may_end(message.data)))
+                notify(CommitHeard(sequence=message.sequence, may_end=codec.may_end(message.data)))
 
         return await self._log.listen(run_id, on_message)
 

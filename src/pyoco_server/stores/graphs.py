@@ -6,7 +6,8 @@ import asyncio
 import base64
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pyoco_server.domain.graphs import StoredGraph, UnreadableGraph, decode, encode
 from pyoco_server.ports.broker import Entry, KeyValue, RevisionConflict
@@ -38,7 +39,6 @@ class GraphStore:
         return None if isinstance(stored, RevisionConflict) else replace(graph, revision=stored.version)
 
     async def all(self, tenant_id: str | None) -> Sequence[StoredGraph]:
-        """Every graph of the tenant, by id."""
         found = await self._bucket.all(prefix=f"{_tenant_token(tenant_id)}.")
         # Decoding the largest graph takes tens of milliseconds, and a list of them would block the event loop.
         return await asyncio.to_thread(_by_id, found)

@@ -19,8 +19,6 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdempotencyStore:
-    """Records by their key."""
-
     def __init__(self, bucket: KeyValue) -> None:
         self._bucket = bucket
 

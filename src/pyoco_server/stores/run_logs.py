@@ -19,15 +19,11 @@ MAX_READS_IN_FLIGHT = 8
 
 
 class StoredChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk of a run's log and its sequence."""
-
     sequence: int
     chunk: LogChunk
 
 
 class LogStore:
-    """Chunks by run id."""
-
     def __init__(self, log: SubjectLog) -> None:
         self._log = log
         self._reads = asyncio.Semaphore(MAX_READS_IN_FLIGHT)
@@ -63,12 +59,12 @@ class LogStore:
             message = await self._log.at(sequence)
         return None if message is None or message.key != run_id else _decode(message)
 
-    async def listen(self, run_id: RunId, heard: Callable[[], None]) -> Callable[[], None]:
-        """Call `heard` when chunks of the run were stored or may have been missed; the returned function ends that.
+    async def listen(self, run_id: RunId, notify: Callable[[], None]) -> Callable[[], None]:
+        """Call `notify` when chunks of the run were stored or may have been missed; the returned function ends that.
 
         A hint: a listener reads the log afterwards.
         """
-        return await self._log.listen(run_id, lambda _: heard())
+        return await self._log.listen(run_id, lambda _: notify())
 
     async def purge(self, run_id: RunId) -> None:
         """Remove the run's log (retention only)."""

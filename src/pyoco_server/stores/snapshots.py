@@ -31,7 +31,6 @@ class LoadedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, value: bytes, revision: int) -> LoadedSnapshot:
-        """Parse stored bytes."""
         plain = orjson.loads(value)
         return cls(execution=from_snapshot(plain), revision=revision, heartbeat_at=plain["heartbeat_at"], value=value)
 
@@ -43,8 +42,6 @@ class LoadedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotStore:
-    """Snapshots by run id."""
-
     def __init__(self, bucket: KeyValue, *, max_run_snapshot_bytes: int = DEFAULT_MAX_BYTES) -> None:
         self._bucket = bucket
         self._max_bytes = max_run_snapshot_bytes
@@ -56,7 +53,6 @@ class SnapshotStore:
         return self._last_revision
 
     async def load(self, run_id: RunId) -> LoadedSnapshot | None:
-        """The stored snapshot, or None."""
         return _decode(await self._bucket.get(run_id))
 
     async def advance(

@@ -126,7 +126,6 @@ class MemorySubjectLog:
 
     @property
     def listened_to(self) -> set[str]:
-        """The keys that have listeners."""
         return {key for key, listeners in self._listeners.items() if listeners}
 
     async def append(
@@ -164,12 +163,12 @@ class MemorySubjectLog:
         found = [message for _, message in self._stream.range(after=after, upto=upto)]
         return [message for message in found if key in (None, message.key)]
 
-    async def listen(self, key: str, heard: Callable[[LogMessage | None], None]) -> Callable[[], None]:
-        self._listeners[key].append(heard)
+    async def listen(self, key: str, notify: Callable[[LogMessage | None], None]) -> Callable[[], None]:
+        self._listeners[key].append(notify)
 
         def stop() -> None:
-            if heard in self._listeners[key]:
-                self._listeners[key].remove(heard)
+            if notify in self._listeners[key]:
+                self._listeners[key].remove(notify)
 
         return stop
 
@@ -188,13 +187,13 @@ class MemorySubjectLog:
     def interrupt(self) -> None:
         """Report to all listeners that messages may have been missed."""
         for listeners in list(self._listeners.values()):
-            for heard in list(listeners):
-                heard(None)
+            for notify in list(listeners):
+                notify(None)
 
     def _store(self, key: str, data: bytes) -> int:
         message = LogMessage(key, self._stream.last_sequence + 1, data)
         self._stream.append(message)
         self._messages[key].append(message)
-        for heard in list(self._listeners[key]):
-            heard(message)
+        for notify in list(self._listeners[key]):
+            notify(message)
         return message.sequence

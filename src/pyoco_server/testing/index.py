@@ -55,9 +55,7 @@ class MemoryRunIndex:
         return max(self._rows, default="")
 
     def jobs(self, query: JobQuery) -> JobPage:
-        asked = self._matching(
-            RunQuery(statuses=query.status, tenant_id=query.tenant_id, labels=query.labels),
-        )
+        asked = self._matching(RunQuery(statuses=query.status, tenant_id=query.tenant_id, labels=query.labels))
         behind = [run for run in asked if query.before is None or order_of(run.run_id) < order_of(query.before)]
         page = sorted(behind, key=lambda listed: order_of(listed.run_id), reverse=True)[: query.limit]
         return JobPage(runs=page, following=page[-1].run_id if len(behind) > len(page) else None)
@@ -190,7 +188,6 @@ class MemoryRunIndex:
 
 
 def matches(row: RunRow, query: RunQuery) -> bool:
-    """Whether the query asks for the run."""
     return (
         row.archived == query.archived
         and query.status in (None, row.status)

@@ -14,50 +14,43 @@ from pyoco_server.ports import Job, QueueState, StoredJob
 
 
 @dataclass(slots=True, eq=False)
-class _Stored:
-    sequence: int
-    tag: str
-    payload: bytes
-    created_sequence: int | None
+class _Entry:
+    job: StoredJob
     num_delivered: int = 0
     given_up: bool = False
     again: asyncio.TimerHandle | None = None
-
-    @property
-    def subject(self) -> str:
-        return f"memory.{self.tag}"
 
 
 @dataclass(slots=True, eq=False)
 class _Tag:
     max_deliver: int
     notify_given_up: Callable[[], None]
-    stored: dict[int, _Stored] = field(default_factory=dict)
-    ready: deque[_Stored] = field(default_factory=deque)
+    stored: dict[int, _Entry] = field(default_factory=dict)
+    ready: deque[_Entry] = field(default_factory=deque)
     grew: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def offer(self, job: _Stored) -> None:
-        if job.sequence not in self.stored or job in self.ready or job.given_up:
+    def offer(self, entry: _Entry) -> None:
+        if entry.job.sequence not in self.stored or entry in self.ready or entry.given_up:
             return
-        if job.num_delivered >= self.max_deliver:
-            job.given_up = True
+        if entry.num_delivered >= self.max_deliver:
+            entry.given_up = True
             self.notify_given_up()
             return
-        self.ready.append(job)
+        self.ready.append(entry)
         self.grew.set()
 
-    def offer_in(self, delay_sec: float, job: _Stored) -> None:
+    def offer_in(self, delay_sec: float, entry: _Entry) -> None:
         # One timer per job and not per delivery: on the real queue, too, acks name the message.
-        if job.again is not None:
-            job.again.cancel()
-        job.again = asyncio.get_running_loop().call_later(delay_sec, self.offer, job)
+        if entry.again is not None:
+            entry.again.cancel()
+        entry.again = asyncio.get_running_loop().call_later(delay_sec, self.offer, entry)
 
-    def forget(self, job: _Stored) -> None:
-        if job.again is not None:
-            job.again.cancel()
-        self.stored.pop(job.sequence, None)
-        if job in self.ready:
-            self.ready.remove(job)
+    def forget(self, entry: _Entry) -> None:
+        if entry.again is not None:
+            entry.again.cancel()
+        self.stored.pop(entry.job.sequence, None)
+        if entry in self.ready:
+            self.ready.remove(entry)
 
 
 class MemoryJobQueue:
@@ -81,19 +74,25 @@ class MemoryJobQueue:
     async def put(self, payload: bytes, *, tag: str, created_sequence: int | None = None) -> None:
         """Enqueue any bytes, as a foreign producer may do."""
         self._last_sequence += 1
-        stored = _Stored(sequence=self._last_sequence, tag=tag, payload=payload, created_sequence=created_sequence)
-        queue = self._tag(tag)
-        queue.stored[stored.sequence] = stored
-        queue.offer(stored)
+        job = StoredJob(
+            sequence=self._last_sequence,
+            tag=tag,
+            subject=f"memory.{tag}",
+            payload=payload,
+            created_sequence=created_sequence,
+        )
+        entry = self._tag(tag).stored[job.sequence] = _Entry(job)
+        self._tag(tag).offer(entry)
 
     async def open(self, tag: str) -> MemoryTagQueue:
         return MemoryTagQueue(self._tag(tag), self._ack_wait_sec)
 
     async def state(self, tag: str) -> QueueState:
-        jobs = list(self._tag(tag).stored.values())
-        delivered = [job.num_delivered for job in jobs]
-        first_alive = min((job.sequence for job in jobs if not job.given_up), default=self._last_sequence + 1)
-        given_up = [job.sequence for job in jobs if job.given_up and job.sequence < first_alive]
+        entries = self._tag(tag).stored
+        delivered = [entry.num_delivered for entry in entries.values()]
+        alive = [sequence for sequence, entry in entries.items() if not entry.given_up]
+        first_alive = min(alive, default=self._last_sequence + 1)
+        given_up = [sequence for sequence, entry in entries.items() if entry.given_up and sequence < first_alive]
         return QueueState(
             waiting=delivered.count(0),
             in_work=len(delivered) - delivered.count(0),
@@ -103,9 +102,9 @@ class MemoryJobQueue:
 
     async def give_back(self, return_to: str) -> None:
         tag, _, sequence = return_to.rpartition(":")
-        job = self._tag(tag).stored.get(int(sequence))
-        if job is not None:
-            self._tag(tag).offer_in(0.0, job)
+        entry = self._tag(tag).stored.get(int(sequence))
+        if entry is not None:
+            self._tag(tag).offer_in(0.0, entry)
 
     async def take_back(self, jobs: Sequence[StoredJob], *, like: str) -> None:
         for job in jobs:
@@ -120,61 +119,51 @@ class MemoryJobQueue:
         self, tag: str, *, after: int = 0, upto: int | None = None, limit: int = 100
     ) -> Sequence[StoredJob]:
         last = float("inf") if upto is None else upto
-        found = [job for job in self._tag(tag).stored.values() if after < job.sequence <= last]
-        return [
-            StoredJob(
-                sequence=job.sequence,
-                tag=tag,
-                subject=job.subject,
-                payload=job.payload,
-                created_sequence=job.created_sequence,
-            )
-            for job in found[:limit]
-        ]
+        found = [entry.job for sequence, entry in self._tag(tag).stored.items() if after < sequence <= last]
+        return found[:limit]
 
     async def discard(self, job: StoredJob) -> None:
         queue = self._tag(job.tag)
         if job.sequence in queue.stored:
             queue.forget(queue.stored[job.sequence])
 
-    async def on_given_up(self, heard: Callable[[], None]) -> None:
-        self._listeners.append(heard)
+    async def on_given_up(self, notify: Callable[[], None]) -> None:
+        self._listeners.append(notify)
 
     def _tag(self, tag: str) -> _Tag:
         return self._tags.setdefault(tag, _Tag(self._max_deliver, self._notify_given_up))
 
     def _notify_given_up(self) -> None:
-        for heard in self._listeners:
-            heard()
+        for notify in self._listeners:
+            notify()
 
 
 class MemoryDelivery:
     """Delivery."""
 
-    def __init__(self, queue: _Tag, job: _Stored, ack_wait_sec: float) -> None:
+    def __init__(self, queue: _Tag, entry: _Entry, ack_wait_sec: float) -> None:
         self._queue = queue
-        self._job = job
+        self._entry = entry
         self._ack_wait_sec = ack_wait_sec
-        job.num_delivered += 1
-        self.payload = job.payload
-        self.tag = job.tag
-        self.subject = job.subject
-        self.num_delivered = job.num_delivered
+        entry.num_delivered += 1
+        job = entry.job
+        self.payload, self.tag, self.subject = job.payload, job.tag, job.subject
+        self.num_delivered = entry.num_delivered
         self.created_sequence = job.created_sequence
         self.return_to = f"{job.tag}:{job.sequence}"
-        queue.offer_in(ack_wait_sec, job)
+        queue.offer_in(ack_wait_sec, entry)
 
     async def ack(self) -> None:
-        self._queue.forget(self._job)
+        self._queue.forget(self._entry)
 
     async def term(self) -> None:
         await self.ack()
 
     async def nak(self, delay_sec: float) -> None:
-        self._queue.offer_in(delay_sec, self._job)
+        self._queue.offer_in(delay_sec, self._entry)
 
     async def in_progress(self) -> None:
-        self._queue.offer_in(self._ack_wait_sec, self._job)
+        self._queue.offer_in(self._ack_wait_sec, self._entry)
 
 
 class MemoryTagQueue:
@@ -182,19 +171,15 @@ class MemoryTagQueue:
 
     def __init__(self, queue: _Tag, ack_wait_sec: float) -> None:
         self._queue = queue
-        self._ack_wait_sec = ack_wait_sec
-
-    @property
-    def ack_wait_sec(self) -> float:
-        return self._ack_wait_sec
+        self.ack_wait_sec = ack_wait_sec
 
     async def receive(self, credit: int) -> Sequence[MemoryDelivery]:
         ready = self._queue.ready
         while not ready:
             self._queue.grew.clear()
             await self._queue.grew.wait()
-        jobs = [ready.popleft() for _ in range(min(credit, len(ready)))]
-        return [MemoryDelivery(self._queue, job, self._ack_wait_sec) for job in jobs]
+        entries = [ready.popleft() for _ in range(min(credit, len(ready)))]
+        return [MemoryDelivery(self._queue, entry, self.ack_wait_sec) for entry in entries]
 
     async def close(self) -> None:
         """Nothing to give back."""

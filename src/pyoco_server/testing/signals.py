@@ -15,8 +15,8 @@ class MemorySignals:
 
     async def tell(self, instance_id: InstanceId, run_id: RunId) -> None:
         if instance_id in self._listeners:
-            heard, _ = self._listeners[instance_id]
-            heard(run_id)
+            notify, _ = self._listeners[instance_id]
+            notify(run_id)
 
     async def answers(self, instance_id: InstanceId) -> bool:
         return instance_id in self._listeners
@@ -28,6 +28,6 @@ class MemorySignals:
         return holds(run_id)
 
     async def listen(
-        self, instance_id: InstanceId, heard: Callable[[RunId], None], holds: Callable[[RunId], bool]
+        self, instance_id: InstanceId, notify: Callable[[RunId], None], holds: Callable[[RunId], bool]
     ) -> None:
-        self._listeners[instance_id] = (heard, holds)
+        self._listeners[instance_id] = (notify, holds)

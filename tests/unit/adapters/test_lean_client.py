@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pyoco_server.adapters.jetstream.client import LeanClient
+from pyoco_server.adapters.jetstream.client import BATCH_SEC, LATER_SEC, LeanClient
 
 
 class Socket:
@@ -33,14 +33,14 @@ def client(socket: Socket) -> LeanClient:
 
 
 async def test_a_delayed_command_is_sent_without_another_command(client: LeanClient, socket: Socket) -> None:
-    client.write_later(b"ack")
+    client.write(b"ack", within_sec=LATER_SEC)
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"ack"
 
 
 async def test_commands_of_one_turn_are_sent_together_and_in_order(client: LeanClient, socket: Socket) -> None:
-    client.write_later(b"ack ")
+    client.write(b"ack ", within_sec=LATER_SEC)
     client.write(b"one ")
     client.write(b"two")
 
@@ -68,27 +68,27 @@ async def test_a_write_to_a_closed_socket_raises_nothing(client: LeanClient) -> 
     client._transport = Closed()
     client.write(b"lost")
 
-    client._flush_now()
+    client._flush()
 
     assert client._pending == []
 
 
 async def test_batched_requests_are_sent_together(client: LeanClient, socket: Socket) -> None:
-    client.write_batched(b"one ")
+    client.write(b"one ", within_sec=BATCH_SEC)
     await asyncio.sleep(0)
-    client.write_batched(b"two")
+    client.write(b"two", within_sec=BATCH_SEC)
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"one two"
-        client.write_batched(b"three")
+        client.write(b"three", within_sec=BATCH_SEC)
         assert await socket.written.get() == b"three"
 
 
 async def test_an_immediate_command_flushes_the_batch(client: LeanClient, socket: Socket) -> None:
-    client.write_batched(b"one ")
+    client.write(b"one ", within_sec=BATCH_SEC)
     client.write(b"two")
 
     async with asyncio.timeout(5):
         assert await socket.written.get() == b"one two"
-        client.write_batched(b"three")
+        client.write(b"three", within_sec=BATCH_SEC)
         assert await socket.written.get() == b"three"

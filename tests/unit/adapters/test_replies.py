@@ -19,7 +19,7 @@ async def test_a_missing_reply_makes_the_server_suspect_until_any_message() -> N
         await unanswered
 
     assert replies.in_doubt
-    replies.heard(Message(other, b"", b"", b"hello"))
+    replies.receive(Message(other, b"", b"", b"hello"))
     assert (await answered)[0].data == b"hello"
     assert not replies.in_doubt
 
@@ -33,7 +33,7 @@ async def test_a_late_reply_is_awaited_while_others_arrive_but_not_for_ever() ->
 
     def receive_another_reply() -> None:
         other, _ = replies.expect(timeout_sec=1.0, many=False)
-        replies.heard(Message(other, b"", b"", b""))
+        replies.receive(Message(other, b"", b"", b""))
         if not lost.done():
             loop.call_later(0.02, receive_another_reply)
 
@@ -42,7 +42,7 @@ async def test_a_late_reply_is_awaited_while_others_arrive_but_not_for_ever() ->
     with pytest.raises(NoAnswer):
         await strict
     assert not late.done()
-    replies.heard(Message(subject, b"", b"", b"at last"))
+    replies.receive(Message(subject, b"", b"", b"at last"))
     assert (await late)[0].data == b"at last"
     with pytest.raises(NoAnswer):
         await lost

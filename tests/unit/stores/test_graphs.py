@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from pyoco_server.domain.graphs import of_tasks
 from pyoco_server.http_api.api.graph_models import read_document

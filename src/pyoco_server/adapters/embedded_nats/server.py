@@ -145,7 +145,12 @@ class EmbeddedNats:
                 return
             if clock() - since > STEADY_AFTER_SEC:
                 delay_sec = FIRST_RESTART_DELAY_SEC
-            facts = {"reason": cause, "nats_pid": self.pid, "nats_output": self._complaints(), "delay_sec": delay_sec}
+            facts = {
+                "reason": cause,
+                "nats_pid": self.pid,
+                "nats_output": self.folder.complaints(self._log_start),
+                "delay_sec": delay_sec,
+            }
             logger.warning("nats-server is down, restarting it", extra=facts)
             await self._kill()
             await asyncio.sleep(delay_sec)
@@ -166,16 +171,7 @@ class EmbeddedNats:
             raise RuntimeError("the embedded nats-server is started from the main thread only")
         for leftover in self.folder.path.glob("*.ports"):
             leftover.unlink()
-        config = self.folder.write_config(
-            render_config(
-                self.folder,
-                listen_host=self._listen_host,
-                client_port=self._client_port,
-                http_port=self._http_port,
-                sync=self._sync,
-                max_store_bytes=self._max_store_bytes,
-            )
-        )
+        config = self.folder.write_config(self._render_config())
         self._log_start = self.folder.log_size()
         with self.folder.output_file.open("wb") as output:
             process = self._process = await asyncio.create_subprocess_exec(
@@ -208,10 +204,12 @@ class EmbeddedNats:
             async with asyncio.timeout(START_TIMEOUT_SEC):
                 while not (self._read_ports(process.pid) and await self._answers(*JETSTREAM_INFO)):
                     if process.returncode is not None:
-                        raise InvalidUsage(f"nats-server did not start: {self._complaints()}")
+                        raise InvalidUsage(f"nats-server did not start: {self.folder.complaints(self._log_start)}")
                     await asyncio.sleep(START_POLL_SEC)
         except TimeoutError as error:
-            raise BrokerUnavailable(f"nats-server does not answer: {self._complaints()}") from error
+            raise BrokerUnavailable(
+                f"nats-server does not answer: {self.folder.complaints(self._log_start)}"
+            ) from error
 
     def _read_ports(self, pid: int) -> bool:
         for file in self.folder.path.glob(f"*_{pid}.ports"):
@@ -269,45 +267,33 @@ class EmbeddedNats:
                 process.kill()
             await process.wait()
 
-    def _complaints(self) -> str:
-        return self.folder.complaints(self._log_start)
-
     @property
     def _dial_host(self) -> str:
         return LOCAL_ADDRESS.get(self._listen_host, self._listen_host)
 
-
-def render_config(
-    folder: DataFolder,
-    *,
-    listen_host: str,
-    client_port: int,
-    http_port: int | None,
-    sync: Sync,
-    max_store_bytes: int | None,
-) -> str:
-    """The configuration file: one entry per line, because entries inside a block must not share one."""
-    lines = [
-        'server_name: "pyoco"',
-        f"host: {_quoted(listen_host)}",
-        f"port: {client_port}",
-        # The monitoring pages have no password, so they listen on this machine only.
-        None if http_port is None else f'http: "127.0.0.1:{http_port}"',
-        f"ports_file_dir: {_quoted(str(folder.path))}",
-        f"log_file: {_quoted(str(folder.log_file))}",
-        "logfile_size_limit: 16MB",
-        "logfile_max_num: 4",
-        "logtime: true",
-        "authorization {",
-        f"  token: {_quoted(folder.token)}",
-        "}",
-        "jetstream {",
-        f"  store_dir: {_quoted(str(folder.path / 'nats'))}",
-        SYNC_LINE[sync],
-        None if max_store_bytes is None else f"  max_file_store: {max_store_bytes}",
-        "}",
-    ]
-    return "\n".join(line for line in lines if line is not None) + "\n"
+    def _render_config(self) -> str:
+        """The configuration file: one entry per line, because entries inside a block must not share one."""
+        lines = [
+            'server_name: "pyoco"',
+            f"host: {_quoted(self._listen_host)}",
+            f"port: {self._client_port}",
+            # The monitoring pages have no password, so they listen on this machine only.
+            None if self._http_port is None else f'http: "127.0.0.1:{self._http_port}"',
+            f"ports_file_dir: {_quoted(str(self.folder.path))}",
+            f"log_file: {_quoted(str(self.folder.log_file))}",
+            "logfile_size_limit: 16MB",
+            "logfile_max_num: 4",
+            "logtime: true",
+            "authorization {",
+            f"  token: {_quoted(self.token)}",
+            "}",
+            "jetstream {",
+            f"  store_dir: {_quoted(str(self.folder.path / 'nats'))}",
+            SYNC_LINE[self._sync],
+            None if self._max_store_bytes is None else f"  max_file_store: {self._max_store_bytes}",
+            "}",
+        ]
+        return "\n".join(line for line in lines if line is not None) + "\n"
 
 
 def _quoted(text: str) -> str:

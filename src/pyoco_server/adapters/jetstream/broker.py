@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from pyoco_server.adapters.jetstream import subjects
-from pyoco_server.adapters.jetstream.client import Message
-from pyoco_server.adapters.jetstream.connect import Connection, Subscription
+from pyoco_server.adapters.jetstream.client import Message, Subscription
+from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.pull import delivery_info, stored_at
 from pyoco_server.adapters.jetstream.reads import (
     Followed,
@@ -111,7 +111,7 @@ class JetStreamKeyValue:
 class JetStreamSubjectLog:
     """SubjectLog. `stored_prefix` is where the broker republishes stored messages.
 
-    Appends are announced there and not on their own subjects, where refused ones are heard as well. They carry no
+    Appends are announced there and not on their own subjects, which also deliver refused ones. They carry no
     `Nats-Msg-Id`: after a purge the broker would drop a repeated id and report it as stored.
     """
 
@@ -180,12 +180,12 @@ class JetStreamSubjectLog:
         found = await read_present(self._connection, self._stream, after=after, upto=upto, filter_subject=subject)
         return [self._followed(item) for item in found]
 
-    async def listen(self, key: str, heard: Callable[[LogMessage | None], None]) -> Callable[[], None]:
+    async def listen(self, key: str, notify: Callable[[LogMessage | None], None]) -> Callable[[], None]:
         def on_message(message: Message) -> None:
-            heard(LogMessage(key, message.number(subjects.SEQUENCE), message.data))
+            notify(LogMessage(key, message.number(subjects.SEQUENCE), message.data))
 
         subscription = await self._connection.subscribe(self._stored_prefix + key, on_message)
-        self._listeners[subscription] = heard
+        self._listeners[subscription] = notify
 
         def stop() -> None:
             subscription.close()
@@ -211,8 +211,8 @@ class JetStreamSubjectLog:
         return LogMessage(item.message.subject.decode()[self._skip :], item.sequence, item.message.data)
 
     def _reconnected(self) -> None:
-        for heard in list(self._listeners.values()):
-            heard(None)
+        for notify in list(self._listeners.values()):
+            notify(None)
 
 
 def is_marker(header_block: bytes) -> bool:

@@ -60,7 +60,6 @@ class Message(NamedTuple):
 
     @property
     def status_text(self) -> str:
-        """The description of the status."""
         return self.headers[13 : self.headers.find(b"\r\n")].decode("utf-8", "replace")
 
     def header(self, name: str) -> str | None:
@@ -85,62 +84,35 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         super().__init__()
         self._on_lost = on_lost
         self._listeners: dict[int, Listener] = {}
-        self._flush_is_due = False
-        self._flush_comes_later = False
-        self._batch_flush_due = False
+        # The delays of the flushes that are due.
+        self._flushes: set[float] = set()
         self._ps = LeanParser(self, self._listeners)
 
-    async def listen(self, subject: str, listener: Listener) -> int:
-        """Subscribe, now and after each reconnect; returns the subscription's id."""
-        subscription = await self.subscribe(subject)
-        sid: int = subscription._id
+    async def listen(self, subject: str, listener: Listener) -> Subscription:
+        """Subscribe, now and after each reconnect."""
+        sid: int = (await self.subscribe(subject))._id
         self._listeners[sid] = listener
-        return sid
+        return Subscription(self, sid)
 
-    def stop_sending(self, sid: int) -> None:
-        """Unsubscribe, but still deliver messages that are in flight."""
-        self._remove_sub(sid)
-        if self.is_connected:
-            self.write(b"UNSUB %d\r\n" % sid)
+    def write(self, command: bytes, *, within_sec: float = 0.0) -> None:
+        """Send with everything written in this turn of the loop, or with the next command or after `within_sec`.
 
-    def forget(self, sid: int) -> None:
-        self._listeners.pop(sid, None)
-
-    def write(self, command: bytes) -> None:
-        """Send with everything written in this turn of the loop; the caller has checked that we are connected."""
+        The caller has checked that we are connected.
+        """
         self._pending.append(command)
         self._pending_data_size += len(command)
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._flush_now)
+        if 0.0 in self._flushes or within_sec in self._flushes:
+            return
+        self._flushes.add(within_sec)
+        loop = asyncio.get_running_loop()
+        if within_sec:
+            loop.call_later(within_sec, self._flush, within_sec)
+        else:
+            loop.call_soon(self._flush, within_sec)
 
-    def write_batched(self, command: bytes) -> None:
-        """Send with the requests of the next moment: for times of many concurrent requests."""
-        self._pending.append(command)
-        self._pending_data_size += len(command)
-        if not self._flush_is_due and not self._batch_flush_due:
-            self._batch_flush_due = True
-            asyncio.get_running_loop().call_later(BATCH_SEC, self._flush_batch)
-
-    def write_later(self, command: bytes) -> None:
-        """Send with the next command, or after `LATER_SEC`."""
-        self._pending.append(command)
-        self._pending_data_size += len(command)
-        if not self._flush_comes_later:
-            self._flush_comes_later = True
-            asyncio.get_running_loop().call_later(LATER_SEC, self._flush_late)
-
-    def _flush_batch(self) -> None:
-        self._batch_flush_due = False
-        self._flush_now()
-
-    def _flush_late(self) -> None:
-        self._flush_comes_later = False
-        self._flush_now()
-
-    def _flush_now(self) -> None:
+    def _flush(self, within_sec: float = 0.0) -> None:
         # Straight to the socket: nats-py's own flusher is a task woken through a queue; that costs more than the write.
-        self._flush_is_due = False
+        self._flushes.discard(within_sec)
         if self._pending and self.is_connected:
             pending = b"".join(self._pending)
             self.drop_unsent()
@@ -179,6 +151,23 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
             self.drop_unsent()
             self._on_lost()
         await super()._process_op_err(e)
+
+
+class Subscription:
+    def __init__(self, client: LeanClient, sid: int) -> None:
+        self._client = client
+        self._sid = sid
+
+    def stop_sending(self) -> None:
+        """Unsubscribe; messages in flight are still delivered."""
+        self._client._remove_sub(self._sid)
+        if self._client.is_connected:
+            self._client.write(b"UNSUB %d\r\n" % self._sid)
+
+    def close(self) -> None:
+        """Unsubscribe and drop messages in flight."""
+        self.stop_sending()
+        self._client._listeners.pop(self._sid, None)
 
 
 class LeanParser:
@@ -267,11 +256,10 @@ class Replies:
         self._sweeping = False
         # The last expected reply did not come, and nothing else has come since: the server may hang.
         self.in_doubt = False
-        self._heard_at = loop.time()
+        self._received_at = loop.time()
 
     @property
     def waiting(self) -> int:
-        """How many requests are in flight."""
         return len(self._waiting)
 
     def expect(
@@ -289,23 +277,22 @@ class Replies:
             self._loop.call_later(SWEEP_SEC, self._sweep)
         return self._prefix + token, future
 
-    def heard(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         self.in_doubt = False
-        self._heard_at = self._loop.time()
+        self._received_at = self._loop.time()
         token = message.subject[self._skip :]
         waiter = self._waiting.get(token)
         if waiter is None:
             return  # too late
         waiter.parts.append(message)
         if waiter.many and not message.status:
-            waiter.deadline = waiter.last_call = self._heard_at + waiter.timeout_sec
+            waiter.deadline = waiter.last_call = self._received_at + waiter.timeout_sec
             return
         del self._waiting[token]
         if not waiter.future.done():
             waiter.future.set_result(waiter.parts)
 
     def fail_all(self, detail: str) -> None:
-        """Fail all requests of a lost connection."""
         waiting, self._waiting = self._waiting, {}
         for waiter in waiting.values():
             if not waiter.future.done():
@@ -314,7 +301,7 @@ class Replies:
     def _sweep(self) -> None:
         # One coarse timer for all requests: a timer each costs more than its request.
         now = self._loop.time()
-        quiet = now - self._heard_at > QUIET_SEC
+        quiet = now - self._received_at > QUIET_SEC
         for token, waiter in list(self._waiting.items()):
             if waiter.future.done():
                 del self._waiting[token]

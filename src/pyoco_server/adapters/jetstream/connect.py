@@ -15,7 +15,15 @@ from typing import Any
 import orjson
 from nats.errors import Error as NatsError
 
-from pyoco_server.adapters.jetstream.client import NO_RESPONDERS, LeanClient, Listener, Message, Replies
+from pyoco_server.adapters.jetstream.client import (
+    BATCH_SEC,
+    NO_RESPONDERS,
+    LeanClient,
+    Listener,
+    Message,
+    Replies,
+    Subscription,
+)
 from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, RequestRejected
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
@@ -37,23 +45,6 @@ RETRY_SEC = 0.1
 # A peer that died without closing is given up after two unanswered pings: within three seconds.
 PING_SEC = 1.0
 MAX_PINGS = 2
-
-
-class Subscription:
-    """An open subscription."""
-
-    def __init__(self, client: LeanClient, sid: int) -> None:
-        self._client = client
-        self._sid = sid
-
-    def stop_sending(self) -> None:
-        """Unsubscribe; messages in flight are still delivered."""
-        self._client.stop_sending(self._sid)
-
-    def close(self) -> None:
-        """Unsubscribe and drop messages in flight."""
-        self._client.stop_sending(self._sid)
-        self._client.forget(self._sid)
 
 
 class Connection:
@@ -203,30 +194,23 @@ class Connection:
             raise
         return sequence
 
-    async def publish(self, subject: str, payload: bytes = b"", *, reply: str = "") -> None:
-        """Send without a reply; raises when it cannot be sent now."""
+    async def publish(self, subject: str, payload: bytes = b"", *, reply: str = "", within_sec: float = 0.0) -> None:
+        """Send without a reply, now or together with later commands; raises when disconnected."""
         if not self._client.is_connected:
             await self.ready()
-        self._client.write(_command(subject, reply.encode(), b"", payload))
+        self._client.write(_command(subject, reply.encode(), b"", payload), within_sec=within_sec)
 
     def send(self, subject: str, payload: bytes = b"") -> None:
         """Send now or not at all: best effort."""
         if self._client.is_connected:
             self._client.write(_command(subject, b"", b"", payload))
 
-    async def publish_later(self, subject: str, payload: bytes) -> None:
-        """Send without a reply, within milliseconds; raises when disconnected."""
-        if not self._client.is_connected:
-            await self.ready()
-        self._client.write_later(_command(subject, b"", b"", payload))
-
     async def subscribe(self, subject: str, listener: Listener) -> Subscription:
         """Call the listener for every message, across reconnects."""
         await self.ready()
-        return Subscription(self._client, await self._client.listen(subject, listener))
+        return await self._client.listen(subject, listener)
 
     def new_inbox(self) -> str:
-        """A unique subject of this connection."""
         self._inboxes += 1
         return f"{self._inbox}.{self._inboxes}"
 
@@ -241,8 +225,8 @@ class Connection:
         if self._replies.in_doubt and timeout_sec == REQUEST_SEC:
             timeout_sec = DOUBT_SEC
         reply, future = self._replies.expect(timeout_sec=timeout_sec, many=many, strict=strict)
-        write = self._client.write_batched if self._replies.waiting > BATCH_ABOVE else self._client.write
-        write(_command(subject, reply, headers, payload))
+        within_sec = BATCH_SEC if self._replies.waiting > BATCH_ABOVE else 0.0
+        self._client.write(_command(subject, reply, headers, payload), within_sec=within_sec)
         return await future
 
     async def _connect(self, name: str) -> None:
@@ -271,7 +255,7 @@ class Connection:
             pending_size=0,
             **options,
         )
-        await self._client.listen(f"{self._inbox}.r.*", self._replies.heard)
+        await self._client.listen(f"{self._inbox}.r.*", self._replies.receive)
 
     def _lost(self) -> None:
         self._lost_at = asyncio.get_running_loop().time()
@@ -316,12 +300,6 @@ def _parsed(message: Message) -> dict[str, Any]:
 
 def _command(subject: str, reply: bytes, headers: bytes, payload: bytes) -> bytes:
     if headers:
-        return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (
-            subject.encode(),
-            reply,
-            len(headers),
-            len(headers) + len(payload),
-            headers,
-            payload,
-        )
+        sizes = b"%d %d" % (len(headers), len(headers) + len(payload))
+        return b"HPUB %b %b %b\r\n%b%b\r\n" % (subject.encode(), reply, sizes, headers, payload)
     return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply, len(payload), payload)

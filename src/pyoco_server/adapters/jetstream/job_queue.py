@@ -11,7 +11,7 @@ import msgspec
 import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
-from pyoco_server.adapters.jetstream.client import Message
+from pyoco_server.adapters.jetstream.client import LATER_SEC, Message
 from pyoco_server.adapters.jetstream.connect import REQUEST_SEC, Connection
 from pyoco_server.adapters.jetstream.failures import RequestRejected
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull, delivery_info, reply_for
@@ -108,8 +108,8 @@ class JetStreamJobQueue:
             if rejected.err_code not in failures.MESSAGE_GONE:
                 raise
 
-    async def on_given_up(self, heard: Callable[[], None]) -> None:
-        await self._connection.subscribe(subjects.max_deliveries_advisory(self._config.work_stream), lambda _: heard())
+    async def on_given_up(self, notify: Callable[[], None]) -> None:
+        await self._connection.subscribe(subjects.max_deliveries_advisory(self._config.work_stream), lambda _: notify())
 
 
 def _given_up_through(consumer: dict[str, Any]) -> int:
@@ -147,7 +147,7 @@ class JetStreamDelivery:
         self.return_to = message.reply.decode()
 
     async def ack(self) -> None:
-        await self._connection.publish_later(self.return_to, b"+ACK")
+        await self._connection.publish(self.return_to, b"+ACK", within_sec=LATER_SEC)
 
     async def nak(self, delay_sec: float) -> None:
         await self._connection.publish(self.return_to, b"-NAK " + orjson.dumps({"delay": int(delay_sec * NS)}))
@@ -224,7 +224,7 @@ async def _ensure_consumer(connection: Connection, config: NatsBackendConfig, ta
     except RequestRejected as rejected:
         if rejected.err_code != failures.CONSUMER_NOT_FOUND:
             raise
-    wanted = {
+    wanted: ConsumerConfig = {
         "name": name,
         "durable_name": name,
         "filter_subject": f"{config.work_subject_prefix}.{tag}",
@@ -235,8 +235,9 @@ async def _ensure_consumer(connection: Connection, config: NatsBackendConfig, ta
         "max_ack_pending": config.consumer_max_ack_pending,
         "replay_policy": "instant",
     }
+    body = {"stream_name": stream, "config": wanted, "action": "create"}
     try:
-        return await _create(connection, stream, wanted)
+        created: ConsumerConfig = (await connection.api(subjects.consumer_create(stream, name), body))["config"]
     except RequestRejected as rejected:
         if rejected.err_code == failures.CONSUMER_NOT_UNIQUE:
             raise InvalidUsage(
@@ -245,14 +246,9 @@ async def _ensure_consumer(connection: Connection, config: NatsBackendConfig, ta
         if rejected.err_code not in failures.CONSUMER_EXISTS:
             raise
         return await _look(connection, stream, name)  # created by another worker meanwhile, with other settings
+    return created
 
 
 async def _look(connection: Connection, stream: str, name: str) -> ConsumerConfig:
     found: ConsumerConfig = (await connection.api(subjects.consumer_info(stream, name)))["config"]
     return found
-
-
-async def _create(connection: Connection, stream: str, wanted: ConsumerConfig) -> ConsumerConfig:
-    body = {"stream_name": stream, "config": wanted, "action": "create"}
-    created: ConsumerConfig = (await connection.api(subjects.consumer_create(stream, wanted["name"]), body))["config"]
-    return created

@@ -32,8 +32,6 @@ MAX_RESTARTS = 5
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """Size, number of pieces and SHA-256 of a stored upload."""
-
     size_bytes: int
     pieces: int
     sha256: bytes
@@ -107,11 +105,9 @@ class Pieces:
         return (await self._uploads(self._piece(nuid))).get(self._piece(nuid), 0)
 
     async def purge(self, nuid: str) -> None:
-        """Remove the pieces of an upload."""
         await self._connection.api(subjects.stream_purge(self._stream), {"filter": self._piece(nuid)})
 
     async def upload_ids(self) -> frozenset[str]:
-        """Every upload that has pieces."""
         found = await self._uploads(self._piece(">"))
         return frozenset(subjects.last_token(subject) for subject in found)
 

@@ -20,8 +20,8 @@ from typing import NamedTuple
 import orjson
 
 from pyoco_server.adapters.jetstream import subjects
-from pyoco_server.adapters.jetstream.client import Message
-from pyoco_server.adapters.jetstream.connect import Connection, Subscription
+from pyoco_server.adapters.jetstream.client import Message, Subscription
+from pyoco_server.adapters.jetstream.connect import Connection
 
 HEARTBEAT_SEC = 0.5
 SILENCE_SEC = 2.5 * HEARTBEAT_SEC
@@ -46,7 +46,7 @@ class Pull:
         self._buffer: deque[Message] = deque()
         self._asked = 0
         self._burst_left = 0
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._inbox = b""
         self._subscription: Subscription | None = None
         self._previous: Subscription | None = None
@@ -56,7 +56,7 @@ class Pull:
     async def renew(self, consumer_next: str | None = None) -> None:
         """Start again without open requests, perhaps at another consumer."""
         inbox = self._connection.new_inbox()
-        subscription = await self._connection.subscribe(inbox, self._heard)
+        subscription = await self._connection.subscribe(inbox, self._receive)
         if self._previous is not None:
             self._previous.close()
         if self._subscription is not None:
@@ -82,7 +82,7 @@ class Pull:
             async with asyncio.timeout(SILENCE_SEC):
                 await self._arrived.wait()
         except TimeoutError:
-            if self._asked and self._loop.time() - self._heard_at > SILENCE_SEC:
+            if self._asked and self._loop.time() - self._received_at > SILENCE_SEC:
                 self.stale = True
 
     async def burst(self, most: int) -> None:
@@ -109,11 +109,9 @@ class Pull:
 
     @property
     def idle(self) -> bool:
-        """Nothing is received, and nothing is requested."""
         return not self._buffer and self._asked == 0
 
     def waiting(self) -> list[Message]:
-        """Received messages that were not taken."""
         return list(self._buffer)
 
     def stop(self) -> None:
@@ -134,13 +132,13 @@ class Pull:
         await self._publish(request)
         if inbox == self._inbox:
             self._asked += batch
-            self._heard_at = self._loop.time()
+            self._received_at = self._loop.time()
 
     async def _publish(self, request: dict[str, int]) -> None:
         await self._connection.publish(self._next, orjson.dumps(request), reply=self._inbox.decode())
 
-    def _heard(self, message: Message) -> None:
-        self._heard_at = self._loop.time()
+    def _receive(self, message: Message) -> None:
+        self._received_at = self._loop.time()
         status = message.status
         if status == 0:
             self._buffer.append(message)

@@ -63,7 +63,6 @@ class StreamReader:
         self._batches = asyncio.Semaphore(DIRECT_BATCHES_IN_FLIGHT)
 
     async def last(self, subject: str) -> StoredMessage | None:
-        """The last message of a subject."""
         return await self._get({"last_by_subj": subject})
 
     async def at(self, sequence: int) -> StoredMessage | None:
@@ -150,8 +149,6 @@ def _check_answered(message: Message) -> None:
 
 
 class Followed(NamedTuple):
-    """One message and its sequence in the stream."""
-
     sequence: int
     message: Message
 
@@ -270,12 +267,7 @@ async def read_range(
 
 
 async def read_present(
-    connection: Connection,
-    stream: str,
-    *,
-    after: int | None = None,
-    upto: int | None = None,
-    filter_subject: str = "",
+    connection: Connection, stream: str, *, after: int | None = None, upto: int | None = None, filter_subject: str = ""
 ) -> list[Followed]:
     """All of `read_range` as one list, in bounded time."""
     interruptions = 0

@@ -29,14 +29,14 @@ class JetStreamSignals:
         return await self._ask(instance_id, run_id.encode()) == _YES
 
     async def listen(
-        self, instance_id: InstanceId, heard: Callable[[RunId], None], holds: Callable[[RunId], bool]
+        self, instance_id: InstanceId, notify: Callable[[RunId], None], holds: Callable[[RunId], bool]
     ) -> None:
         def on_message(message: Message) -> None:
             run_id = RunId(message.data.decode("utf-8", "replace"))
             if message.reply:
                 self._connection.send(message.reply.decode(), _YES if holds(run_id) else _NO)
             else:
-                heard(run_id)
+                notify(run_id)
 
         await self._connection.subscribe(signal_subject(instance_id), on_message)
 

@@ -44,7 +44,6 @@ def max_deliveries_advisory(stream: str) -> str:
 
 
 def bucket_stream(bucket: str) -> str:
-    """The stream behind a key-value bucket."""
     return f"KV_{bucket}"
 
 
@@ -54,7 +53,6 @@ def bucket_key(bucket: str, key: str) -> str:
 
 
 def object_stream(bucket: str) -> str:
-    """The stream behind an object store."""
     return f"OBJ_{bucket}"
 
 

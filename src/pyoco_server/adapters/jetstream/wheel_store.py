@@ -146,12 +146,7 @@ class JetStreamWheelStore:
         return stored
 
     async def _register(
-        self,
-        name: str,
-        nuid: str,
-        value: bytes,
-        written: Written,
-        admit: Callable[[Sequence[Wheel]], None] | None,
+        self, name: str, nuid: str, value: bytes, written: Written, admit: Callable[[Sequence[Wheel]], None] | None
     ) -> Wheel | None:
         """Register the upload under its name; returns the one it replaces."""
         replaced: Wheel | None = None
@@ -177,16 +172,16 @@ class JetStreamWheelStore:
             raise
         raise AppendConflict(wheel=name)
 
+    async def _check_whole(self, nuid: str, written: Written) -> None:
+        """After a long pause of this gateway, another one may have removed its pieces as abandoned."""
+        if await self._pieces.count(nuid) != written.pieces:
+            raise BrokerUnavailable("pieces of the upload are missing; upload it again")
+
     def _unless_changed_since(self, metas: Mapping[str, _Meta]) -> list[tuple[str, object]]:
         """Headers that let a message be stored only if no metadata of any name has changed since."""
         latest = max((meta.sequence for meta in metas.values()), default=0)
         every = subjects.every_object_meta(self._bucket)
         return [(subjects.EXPECTED_LAST, latest), (subjects.EXPECTED_LAST_OF, every)]
-
-    async def _check_whole(self, nuid: str, written: Written) -> None:
-        """After a long pause of this gateway, another one may have removed its pieces as abandoned."""
-        if await self._pieces.count(nuid) != written.pieces:
-            raise BrokerUnavailable("pieces of the upload are missing; upload it again")
 
     async def _store(self, name: str, value: bytes, pairs: list[tuple[str, object]]) -> bool:
         """Replace the metadata of a name, if the condition in the headers holds."""

@@ -15,11 +15,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-import orjson
-
 from pyoco_server.adapters.sqlite import counters, listing, posting_lists, steps
 from pyoco_server.adapters.sqlite.files import FileLock, lock_file, open_reader, open_writer, start_empty
-from pyoco_server.adapters.sqlite.statements import numbers
+from pyoco_server.adapters.sqlite.statements import json_array
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
@@ -127,7 +125,7 @@ class SqliteRunIndex:
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
         with self._reading() as reader:
-            found = reader.execute(_KNOWN, (orjson.dumps(run_ids).decode(),))
+            found = reader.execute(_KNOWN, (json_array(run_ids),))
             return {RunId(run_id): KnownRun(*columns) for run_id, *columns in found}
 
     def mark(self, name: str) -> int:
@@ -162,7 +160,7 @@ class SqliteRunIndex:
             partitions = [each for status in AT_WORK for each in listing.status_partitions(reader, status)]
             found = reader.execute(
                 "SELECT run_id, revision FROM runs WHERE partition IN (SELECT value FROM json_each(?)) LIMIT ?",
-                (numbers(partitions), limit),
+                (json_array(partitions), limit),
             )
             return {RunId(run_id): revision for run_id, revision in found}
 

@@ -17,14 +17,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
-import orjson
-
 from pyoco_server.adapters.sqlite.posting_lists import Matches, bounds, matching
-from pyoco_server.adapters.sqlite.statements import Condition, Statement, all_of, equal, merged, numbers
-from pyoco_server.adapters.sqlite.statements import rows as all_rows
+from pyoco_server.adapters.sqlite.statements import Condition, all_of, equal, json_array, merged
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, order_of, run_id_of
 from pyoco_server.domain.queries.query import Listed, RunQuery, terms_of
 
@@ -45,7 +42,6 @@ LISTED = "SELECT updated_at, run_id, summary FROM json_each(?) AS wanted CROSS J
 
 _STATUS_PARTITIONS = "SELECT partition FROM partitions WHERE runs > 0 AND status = ?"
 _CHANGES = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE changed > ? LIMIT {MAX_CHANGES_SORTED + 1})"
-_OLDEST_FIRST = "updated_at, run_id"
 _IN_PARTITIONS = "partition IN (SELECT value FROM json_each(?))"
 # Greater than every key, and every id, of a run.
 _ABOVE_ALL_KEYS = b"\xff" * 17
@@ -53,15 +49,11 @@ _ABOVE_ALL_IDS = "\U0010ffff"
 
 
 class Partition(NamedTuple):
-    """A partition and how many runs it has."""
-
     partition: int
     runs: int
 
 
 class Order(NamedTuple):
-    """The columns that a list is ordered by, and the order itself."""
-
     columns: str
     by: str
 
@@ -74,12 +66,11 @@ def runs(reader: sqlite3.Connection, query: RunQuery) -> Sequence[Listed]:
     allowed = _partitions(reader, query)
     matches = matching(reader, query.terms, tenant_id=query.tenant_id, archived=query.archived)
     if matches is not None and is_fetched(matches, allowed, query.limit):
-        statement = fetched(LAST_UPDATE_FIRST, conditions_of(query), allowed, matches, limit=query.limit)
-        found = all_rows(reader, statement)
+        found = fetched(reader, LAST_UPDATE_FIRST, conditions_of(query), allowed, matches, limit=query.limit)
     else:
         start = query if matches is None else _not_before(query, bounds(reader, matches)[0])
         limit = query.limit if matches is None else None
-        with _merged_rows(reader, in_order(LAST_UPDATE_FIRST, conditions_of(start), allowed, limit=limit)) as ordered:
+        with in_order(reader, LAST_UPDATE_FIRST, conditions_of(start), allowed, limit=limit) as ordered:
             found = list(islice(_kept(ordered, matches), query.limit))
     return _listed(reader, [row[-1] for row in found])
 
@@ -91,12 +82,11 @@ def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
     below = _ABOVE_ALL_KEYS if query.before is None else order_of(query.before)
     found, unread = [], None
     if matches is not None and is_fetched(matches, allowed, limit):
-        found = all_rows(reader, fetched(NEWEST_ID_FIRST, [below_key(below)], allowed, matches, limit=limit))
+        found = fetched(reader, NEWEST_ID_FIRST, [_below_key(below)], allowed, matches, limit=limit)
     else:
         if matches is not None:
             below = min(below, bounds(reader, matches)[1] + b"\0")  # the least key above the bound
-        statements = in_order(NEWEST_ID_FIRST, [below_key(below)], allowed, limit=MAX_READ)
-        with _merged_rows(reader, statements) as ordered:
+        with in_order(reader, NEWEST_ID_FIRST, [_below_key(below)], allowed, limit=MAX_READ) as ordered:
             for count, row in enumerate(ordered, start=1):
                 if matches is None or matches.has(row[-1]):
                     found.append(row)
@@ -117,8 +107,7 @@ def changed(reader: sqlite3.Connection, query: RunQuery, *, since: int, after: s
         return []
     few = reader.execute(_CHANGES, (since,)).fetchone()[0] <= MAX_CHANGES_SORTED
     matches = matching(reader, query.terms, tenant_id=query.tenant_id, archived=query.archived)
-    statement = changes(query, allowed, since=since, after=after, upto=upto, sort=few)
-    with _merged_rows(reader, [statement]) as ordered:
+    with closing(changes(reader, query, allowed, since=since, after=after, upto=upto, sort=few)) as ordered:
         found = list(islice(_kept(ordered, matches), query.limit))
     return _listed(reader, [number for _, number in found])
 
@@ -132,9 +121,13 @@ def oldest(
     updated_before: float | None = None,
     limit: int,
 ) -> Sequence[Listed]:
-    partitions = status_partitions(reader, status)
-    statements = oldest_in_order(partitions, tag=tag, after=after, updated_before=updated_before, limit=limit)
-    return [Listed(*row) for row in sorted(all_rows(reader, *statements))[:limit]]
+    behind: list[Condition] = [("(updated_at, run_id) > (?, ?)", after)] if after is not None else []
+    before: list[Condition] = [("updated_at < ?", (updated_before,))] if updated_before is not None else []
+    where, params = all_of([*equal(tag=tag), *behind, *before])
+    part = f"SELECT updated_at, run_id, summary FROM runs WHERE partition = ?{where}"
+    values = [(partition, *params) for partition in status_partitions(reader, status)]
+    cursors = merged(reader, part, values, order="updated_at, run_id", limit=limit)
+    return [Listed(*row) for row in sorted(chain.from_iterable(cursors))[:limit]]
 
 
 def status_partitions(reader: sqlite3.Connection, status: str) -> list[int]:
@@ -147,73 +140,72 @@ def is_fetched(matches: Matches, allowed: Sequence[Partition], limit: int) -> bo
     return matches.count() ** 2 * FETCH_COST <= limit * sum(each.runs for each in allowed)
 
 
+@contextmanager
 def in_order(
-    order: Order, conditions: Sequence[Condition], allowed: Sequence[Partition], *, limit: int | None
-) -> list[Statement]:
-    """For the columns of the order and the number."""
+    reader: sqlite3.Connection,
+    order: Order,
+    conditions: Sequence[Condition],
+    allowed: Sequence[Partition],
+    *,
+    limit: int | None,
+) -> Iterator[Iterable[Any]]:
+    """The columns of the order and the number of each run, read as far as they are asked for."""
     where, params = all_of(conditions)
     part = f"SELECT {order.columns}, number FROM runs WHERE partition = ?{where}"
-    return merged(part, [(each.partition, *params) for each in allowed], order=order.by, limit=limit)
+    values = [(each.partition, *params) for each in allowed]
+    with ExitStack() as stack:
+        # Closed in any case: a statement that is not read to its end would keep the transaction's snapshot open.
+        found = merged(reader, part, values, order=order.by, limit=limit)
+        cursors = [stack.enter_context(closing(cursor)) for cursor in found]
+        yield cursors[0] if len(cursors) == 1 else heapq.merge(*cursors, reverse=True)
 
 
 def fetched(
-    order: Order, conditions: Sequence[Condition], allowed: Sequence[Partition], matches: Matches, *, limit: int
-) -> Statement:
+    reader: sqlite3.Connection,
+    order: Order,
+    conditions: Sequence[Condition],
+    allowed: Sequence[Partition],
+    matches: Matches,
+    *,
+    limit: int,
+) -> list[Any]:
     """The same page from these runs."""
     where, params = all_of(conditions)
     sql = (
         f"SELECT {order.columns}, number FROM json_each(?) AS wanted CROSS JOIN runs ON number = wanted.value"
         f" WHERE {_IN_PARTITIONS}{where} ORDER BY {order.by} LIMIT ?"
     )
-    return Statement(sql=sql, params=(numbers(matches.numbers()), _numbers(allowed), *params, limit))
+    return reader.execute(sql, (json_array(matches.numbers()), _numbers(allowed), *params, limit)).fetchall()
 
 
 def changes(
-    query: RunQuery, allowed: Sequence[Partition], *, since: int, after: str, upto: str, sort: bool
-) -> Statement:
-    """For (run_id, number) of what changed behind `since`, by id: by sorting the changes, or by reading every run."""
+    reader: sqlite3.Connection,
+    query: RunQuery,
+    allowed: Sequence[Partition],
+    *,
+    since: int,
+    after: str,
+    upto: str,
+    sort: bool,
+) -> sqlite3.Cursor:
+    """(run_id, number) of what changed behind `since`, by id: by sorting the changes, or by reading every run."""
     where, params = all_of(conditions_of(query))
     index = "by_change" if sort else "by_id"
     sql = (
         f"SELECT run_id, number FROM runs INDEXED BY {index} WHERE changed > ? AND run_id > ? AND run_id <= ?"
         f" AND {_IN_PARTITIONS}{where} ORDER BY run_id"
     )
-    return Statement(sql=sql, params=(since, after, upto, _numbers(allowed), *params))
-
-
-def oldest_in_order(
-    partitions: Sequence[int],
-    *,
-    tag: str | None,
-    after: tuple[float, str] | None,
-    updated_before: float | None,
-    limit: int,
-) -> list[Statement]:
-    """For `Listed`."""
-    behind: list[Condition] = [("(updated_at, run_id) > (?, ?)", after)] if after is not None else []
-    before: list[Condition] = [("updated_at < ?", (updated_before,))] if updated_before is not None else []
-    where, params = all_of([*equal(tag=tag), *behind, *before])
-    part = f"SELECT updated_at, run_id, summary FROM runs WHERE partition = ?{where}"
-    return merged(part, [(partition, *params) for partition in partitions], order=_OLDEST_FIRST, limit=limit)
+    return reader.execute(sql, (since, after, upto, _numbers(allowed), *params))
 
 
 def _partitions(reader: sqlite3.Connection, query: RunQuery) -> list[Partition]:
     values = {
         "archived": query.archived,
         "status": query.status,
-        "statuses": orjson.dumps(query.statuses).decode() if query.statuses else None,
+        "statuses": json_array(query.statuses) if query.statuses else None,
         "tenant_id": query.tenant_id,
     }
     return [Partition(*row) for row in reader.execute(PARTITIONS, values)]
-
-
-@contextmanager
-def _merged_rows(reader: sqlite3.Connection, statements: Sequence[Statement]) -> Iterator[Iterable[Any]]:
-    """The rows of all statements in one order, read as far as they are asked for."""
-    with ExitStack() as stack:
-        # Closed in any case: a statement that is not read to its end would keep the transaction's snapshot open.
-        cursors = [stack.enter_context(closing(reader.execute(each.sql, each.params))) for each in statements]
-        yield cursors[0] if len(cursors) == 1 else heapq.merge(*cursors, reverse=True)
 
 
 def _kept(ordered: Iterable[Any], matches: Matches | None) -> Iterable[Any]:
@@ -221,7 +213,7 @@ def _kept(ordered: Iterable[Any], matches: Matches | None) -> Iterable[Any]:
 
 
 def _listed(reader: sqlite3.Connection, found: Sequence[int]) -> list[Listed]:
-    return [Listed(*row) for row in reader.execute(LISTED, (numbers(found),))]
+    return [Listed(*row) for row in reader.execute(LISTED, (json_array(found),))]
 
 
 def _not_before(query: RunQuery, newest_update: float) -> RunQuery:
@@ -238,9 +230,9 @@ def conditions_of(query: RunQuery) -> list[Condition]:
     return conditions
 
 
-def below_key(key: bytes) -> Condition:
+def _below_key(key: bytes) -> Condition:
     return ("run_key < ?", (key,))
 
 
 def _numbers(allowed: Sequence[Partition]) -> str:
-    return numbers([each.partition for each in allowed])
+    return json_array([each.partition for each in allowed])

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from pyoco_server.adapters.sqlite.statements import KeyIds, Statement, all_of, equal, numbers
+from pyoco_server.adapters.sqlite.statements import KeyIds, all_of, equal, json_array
 from pyoco_server.domain.queries.jobs import LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import labels_of, terms_of
 
 BLOCK_BITS = 12
 _BITMAP_BYTES = (1 << BLOCK_BITS) // 8
 _LAST = (1 << BLOCK_BITS) - 1
-# Up to here a block is a sorted array of 16-bit numbers, beyond it is a bitmap; the length tells them apart.
+# Up to here a block is a sorted array of 16-bit numbers, beyond it is a bitmap; they differ in length.
 MAX_ARRAY = 64
 
 _COUNT = "UPDATE posting_lists SET runs = runs + ? WHERE list = ?"
@@ -119,8 +119,11 @@ def matching(
         return None
     lists: dict[str, list[int]] = {term: [] for term in terms}
     runs: Counter[str] = Counter()
-    statement = lists_of(terms, tenant_id=tenant_id, archived=archived)
-    for term, found, count in reader.execute(statement.sql, statement.params):
+    where, params = all_of(equal(tenant_id=tenant_id))
+    # Each bound by itself: json_each cuts a text at a NUL, and what is left is another label.
+    wanted = ", ".join("?" * len(terms))
+    sql = f"SELECT term, list, runs FROM posting_lists WHERE archived = ? AND term IN ({wanted}){where}"
+    for term, found, count in reader.execute(sql, (archived, *terms, *params)):
         lists[term].append(found)
         runs[term] += count
     matches: Matches | None = None
@@ -134,29 +137,12 @@ def matching(
 
 def bounds(reader: sqlite3.Connection, matches: Matches) -> tuple[float, bytes]:
     """No run of these blocks has a later update or a greater key."""
-    newest_update, newest_key = reader.execute(_BOUNDS, (numbers(list(matches)),)).fetchone()
+    newest_update, newest_key = reader.execute(_BOUNDS, (json_array(list(matches)),)).fetchone()
     return newest_update, newest_key
-
-
-def lists_of(terms: Sequence[str], *, tenant_id: str | None, archived: bool) -> Statement:
-    """For (term, list, runs) of these terms."""
-    where, params = all_of(equal(tenant_id=tenant_id))
-    # Each bound by itself: json_each cuts a text at a NUL, and what is left is another label.
-    wanted = ", ".join("?" * len(terms))
-    sql = f"SELECT term, list, runs FROM posting_lists WHERE archived = ? AND term IN ({wanted}){where}"
-    return Statement(sql=sql, params=(archived, *terms, *params))
 
 
 def labels(reader: sqlite3.Connection, query: LabelQuery) -> Sequence[LabelCount]:
     (prefix,) = terms_of([query.prefix], None)
-    statement = counted_labels(query)
-    found = reader.execute(statement.sql, statement.params).fetchall()
-    listed = takewhile(lambda row: row[0].startswith(prefix), found)
-    return [LabelCount(label, runs) for term, runs in listed for label in labels_of([term])]
-
-
-def counted_labels(query: LabelQuery) -> Statement:
-    """For (term, runs) by code points from where the query starts; terms without its prefix follow at the end."""
     begin, comparison = query.prefix, ">="
     if query.after is not None and query.after >= query.prefix:
         begin, comparison = query.after, ">"
@@ -165,7 +151,10 @@ def counted_labels(query: LabelQuery) -> Statement:
         f"SELECT term, sum(runs) FROM posting_lists WHERE archived = 0 AND term {comparison} ?{where}"
         " GROUP BY term ORDER BY term LIMIT ?"
     )
-    return Statement(sql=sql, params=(*terms_of([begin], None), *params, query.limit))
+    found = reader.execute(sql, (*terms_of([begin], None), *params, query.limit)).fetchall()
+    # By code points from where the query starts; terms without its prefix follow at the end.
+    listed = takewhile(lambda row: row[0].startswith(prefix), found)
+    return [LabelCount(label, runs) for term, runs in listed for label in labels_of([term])]
 
 
 def _members(reader: sqlite3.Connection, lists: Sequence[int]) -> Matches:
@@ -192,7 +181,6 @@ def _decode(stored: bytes) -> int:
 
 
 def _bits(members: int) -> Iterator[int]:
-    """The numbers of the bits that are set, ascending."""
     while members:
         lowest = members & -members
         yield lowest.bit_length() - 1

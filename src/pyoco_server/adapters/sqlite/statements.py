@@ -5,8 +5,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import orjson
@@ -16,19 +15,6 @@ Condition = tuple[str, tuple[Param, ...]]
 
 # SQLite takes 500 parts, and each part adds to the cost of every row.
 MAX_MERGED = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """One SELECT and its values."""
-
-    sql: str
-    params: tuple[Param, ...]
-
-
-def rows(connection: sqlite3.Connection, *statements: Statement) -> list[Any]:
-    """All rows of the statements, one statement after the other."""
-    return [row for statement in statements for row in connection.execute(statement.sql, statement.params)]
 
 
 def equal(**columns: Param | None) -> list[Condition]:
@@ -42,22 +28,21 @@ def all_of(conditions: Sequence[Condition]) -> tuple[str, tuple[Param, ...]]:
     return sql, tuple(value for _, values in conditions for value in values)
 
 
-def merged(part: str, values: Sequence[tuple[Param, ...]], *, order: str, limit: int | None = None) -> list[Statement]:
+def merged(
+    reader: sqlite3.Connection, part: str, values: Sequence[tuple[Param, ...]], *, order: str, limit: int | None = None
+) -> Iterator[sqlite3.Cursor]:
     """One part per tuple of values, each read by its index and merged row by row into the order.
 
-    More than `MAX_MERGED` parts become several statements; the caller merges their rows.
+    More than `MAX_MERGED` parts become several cursors; the caller merges their rows.
     """
-    statements = []
     for first in range(0, len(values), MAX_MERGED):
         some = values[first : first + MAX_MERGED]
         sql = " UNION ALL ".join([part] * len(some)) + f" ORDER BY {order} LIMIT ?"
-        every = -1 if limit is None else limit
-        statements.append(Statement(sql=sql, params=(*(value for row in some for value in row), every)))
-    return statements
+        yield reader.execute(sql, (*(value for row in some for value in row), -1 if limit is None else limit))
 
 
-def numbers(values: Sequence[int]) -> str:
-    """For `json_each`: one value and one text of SQL, however many numbers there are."""
+def json_array(values: Sequence[int] | Sequence[str]) -> str:
+    """For `json_each`: one value and one text of SQL, however many there are."""
     return orjson.dumps(values).decode()
 
 

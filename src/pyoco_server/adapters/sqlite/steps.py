@@ -10,19 +10,11 @@ queue keeps them by their end; they stay few, because each is soon claimed again
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from pyoco_server.adapters.sqlite.statements import (
-    Condition,
-    KeyIds,
-    Statement,
-    all_of,
-    equal,
-    merged,
-    numbers,
-    rows,
-)
+from pyoco_server.adapters.sqlite.statements import Condition, KeyIds, all_of, equal, json_array, merged
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.rows import RunRow
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
@@ -84,105 +76,56 @@ Queue = tuple[int, str]
 """A step queue and its flow."""
 
 
-def claimable_queues(kind: StepKind, graph_ids: Collection[str], tenant_id: str | None) -> Statement:
-    """For the queues from which steps of these graphs can be claimed."""
-    where, params = all_of(equal(tenant_id=tenant_id))
-    flows = ", ".join("?" * len(graph_ids))
-    sql = f"SELECT queue, flow FROM step_queues WHERE kind = ? AND claimable = 1 AND flow IN ({flows}){where}"
-    return Statement(sql=sql, params=(kind.value, *graph_ids, *params))
-
-
-def waiting_queues(query: WaitQuery) -> Statement:
-    """For the queues of the waits asked for."""
-    where, params = all_of(equal(claimable=False, flow=query.graph_id, tenant_id=query.tenant_id))
-    return Statement(
-        sql=f"SELECT queue, flow FROM step_queues WHERE kind = ?{where}", params=(StepKind.WAITING.value, *params)
-    )
-
-
-def ready(queues: Sequence[Queue], limit: int) -> list[Statement]:
-    """For the ready steps of these queues, by id: (run_id, place, node_id, attempt, flow)."""
+def claimable(
+    reader: sqlite3.Connection, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
+) -> Sequence[ClaimableNode]:
     part = "SELECT run_id, place, node_id, attempt, ? AS flow FROM steps WHERE queue = ? AND at = ?"
-    values = [(flow, queue, READY_AT) for queue, flow in queues]
-    return merged(part, values, order=_OLDEST_RUN_FIRST, limit=limit)
+    values = [
+        (flow, queue, READY_AT) for queue, flow in _claimable_queues(reader, StepKind.READY, graph_ids, tenant_id)
+    ]
+    found = list(chain.from_iterable(merged(reader, part, values, order=_OLDEST_RUN_FIRST, limit=limit)))
+    if with_leases := _claimable_queues(reader, StepKind.LEASED, graph_ids, tenant_id):
+        # The ended ones are sorted within the index, and only the result is fetched.
+        sql = f"""
+            SELECT steps.run_id, steps.place, node_id, attempt, flow FROM (
+                SELECT run, place FROM steps WHERE queue IN (SELECT value FROM json_each(?)) AND at <= ?
+                ORDER BY {_OLDEST_RUN_FIRST} LIMIT ?
+            ) AS ended CROSS JOIN steps USING (run, place) CROSS JOIN step_queues USING (queue)
+        """
+        found += reader.execute(sql, (_numbers(with_leases), now, limit))
+    return [ClaimableNode(run_id, *columns) for run_id, _, *columns in sorted(found)[:limit]]
 
 
-def ended_leases(queues: Sequence[Queue], now: float, limit: int) -> Statement:
-    """For the same of ended leases in these queues: sorted within the index, and only the result is fetched."""
-    sql = f"""
-        SELECT steps.run_id, steps.place, node_id, attempt, flow FROM (
-            SELECT run, place FROM steps WHERE queue IN (SELECT value FROM json_each(?)) AND at <= ?
-            ORDER BY {_OLDEST_RUN_FIRST} LIMIT ?
-        ) AS ended CROSS JOIN steps USING (run, place) CROSS JOIN step_queues USING (queue)
-    """
-    return Statement(sql=sql, params=(numbers([queue for queue, _ in queues]), now, limit))
-
-
-def first_lease_end(queues: Sequence[Queue]) -> Statement:
-    """For the earliest end, or null."""
+def next_lease_end(reader: sqlite3.Connection, graph_ids: Collection[str], tenant_id: str | None) -> float | None:
+    with_leases = _claimable_queues(reader, StepKind.LEASED, graph_ids, tenant_id)
     sql = "SELECT min((SELECT min(at) FROM steps WHERE queue = wanted.value)) FROM json_each(?) AS wanted"
-    return Statement(sql=sql, params=(numbers([queue for queue, _ in queues]),))
+    (earliest,) = reader.execute(sql, (_numbers(with_leases),)).fetchone()
+    return float(earliest) if earliest is not None else None
 
 
-def waiting(query: WaitQuery, queues: Sequence[Queue]) -> list[Statement]:
-    """For the waits in these queues, the longest first; the caller merges the pages of several statements."""
-    where, params = all_of(_behind(query))
-    part = f"SELECT {_WAITS}, ? AS flow FROM steps WHERE queue = ?{where}"
-    values = [(flow, queue, *params) for queue, flow in queues]
-    return merged(part, values, order=_LONGEST_WAIT_FIRST, limit=query.limit)
+def waits(reader: sqlite3.Connection, query: WaitQuery) -> Sequence[WaitingNode]:
+    behind: list[Condition] = [("(at, run_id, place) > (?, ?, ?)", query.after)] if query.after is not None else []
+    if query.run_id is not None:
+        found = _waits_of_run(reader, query, query.run_id, behind)
+    else:
+        of_query, values = all_of(equal(claimable=False, flow=query.graph_id, tenant_id=query.tenant_id))
+        sql = f"SELECT queue, flow FROM step_queues WHERE kind = ?{of_query}"
+        queues = reader.execute(sql, (StepKind.WAITING.value, *values)).fetchall()
+        where, params = all_of(behind)
+        part = f"SELECT {_WAITS}, ? AS flow FROM steps WHERE queue = ?{where}"
+        every = [(flow, queue, *params) for queue, flow in queues]
+        found = chain.from_iterable(merged(reader, part, every, order=_LONGEST_WAIT_FIRST, limit=query.limit))
+    return [WaitingNode(*row) for row in sorted(found, key=lambda row: row[:3])[: query.limit]]
 
 
-def waiting_of_run(query: WaitQuery, run_id: RunId) -> Statement:
-    """For the waits of one run, few enough to be sorted."""
-    where, params = all_of([*equal(flow=query.graph_id, tenant_id=query.tenant_id), *_behind(query)])
-    sql = f"""
-        SELECT {_WAITS}, flow FROM steps CROSS JOIN step_queues USING (queue)
-        WHERE run = (SELECT number FROM runs WHERE run_id = ?) AND kind = ?{where}
-        ORDER BY {_LONGEST_WAIT_FIRST} LIMIT ?
-    """
-    return Statement(sql=sql, params=(run_id, StepKind.WAITING.value, *params, query.limit))
-
-
-def over(before: float, limit: int) -> Statement:
-    """For (run_id, node_id, attempt, kind), the earliest first."""
+def due(reader: sqlite3.Connection, before: float, limit: int) -> Sequence[DueNode]:
     # CROSS keeps the order of the steps.
     sql = """
         SELECT run_id, node_id, attempt, kind FROM steps CROSS JOIN step_queues USING (queue)
         WHERE due_at <= ? ORDER BY due_at, run_id, place LIMIT ?
     """
-    return Statement(sql=sql, params=(before, limit))
-
-
-def claimable(
-    reader: sqlite3.Connection, graph_ids: Collection[str], *, tenant_id: str | None, now: float, limit: int
-) -> Sequence[ClaimableNode]:
-    with_ready = rows(reader, claimable_queues(StepKind.READY, graph_ids, tenant_id))
-    with_leases = rows(reader, claimable_queues(StepKind.LEASED, graph_ids, tenant_id))
-    found = rows(reader, *ready(with_ready, limit))
-    if with_leases:
-        found += rows(reader, ended_leases(with_leases, now, limit))
-    return [ClaimableNode(run_id, *columns) for run_id, _, *columns in sorted(found)[:limit]]
-
-
-def next_lease_end(reader: sqlite3.Connection, graph_ids: Collection[str], tenant_id: str | None) -> float | None:
-    with_leases = rows(reader, claimable_queues(StepKind.LEASED, graph_ids, tenant_id))
-    ((earliest,),) = rows(reader, first_lease_end(with_leases))
-    return float(earliest) if earliest is not None else None
-
-
-def waits(reader: sqlite3.Connection, query: WaitQuery) -> Sequence[WaitingNode]:
-    if query.run_id is not None:
-        found = rows(reader, waiting_of_run(query, query.run_id))
-    else:
-        found = rows(reader, *waiting(query, rows(reader, waiting_queues(query))))
-    return [WaitingNode(*row) for row in sorted(found, key=lambda row: row[:3])[: query.limit]]
-
-
-def due(reader: sqlite3.Connection, before: float, limit: int) -> Sequence[DueNode]:
-    return [
-        DueNode(run_id, node_id, attempt, StepKind(kind))
-        for run_id, node_id, attempt, kind in rows(reader, over(before, limit))
-    ]
+    found = reader.execute(sql, (before, limit))
+    return [DueNode(run_id, node_id, attempt, StepKind(kind)) for run_id, node_id, attempt, kind in found]
 
 
 def counts(reader: sqlite3.Connection) -> Mapping[StepKind, int]:
@@ -190,5 +133,27 @@ def counts(reader: sqlite3.Connection) -> Mapping[StepKind, int]:
     return {kind: found.get(kind.value, 0) for kind in StepKind}
 
 
-def _behind(query: WaitQuery) -> list[Condition]:
-    return [("(at, run_id, place) > (?, ?, ?)", query.after)] if query.after is not None else []
+def _claimable_queues(
+    reader: sqlite3.Connection, kind: StepKind, graph_ids: Collection[str], tenant_id: str | None
+) -> list[Queue]:
+    where, params = all_of(equal(tenant_id=tenant_id))
+    flows = ", ".join("?" * len(graph_ids))
+    sql = f"SELECT queue, flow FROM step_queues WHERE kind = ? AND claimable = 1 AND flow IN ({flows}){where}"
+    return reader.execute(sql, (kind.value, *graph_ids, *params)).fetchall()
+
+
+def _waits_of_run(
+    reader: sqlite3.Connection, query: WaitQuery, run_id: RunId, behind: Sequence[Condition]
+) -> Iterable[Any]:
+    """The waits of one run are few enough to be sorted."""
+    where, params = all_of([*equal(flow=query.graph_id, tenant_id=query.tenant_id), *behind])
+    sql = f"""
+        SELECT {_WAITS}, flow FROM steps CROSS JOIN step_queues USING (queue)
+        WHERE run = (SELECT number FROM runs WHERE run_id = ?) AND kind = ?{where}
+        ORDER BY {_LONGEST_WAIT_FIRST} LIMIT ?
+    """
+    return reader.execute(sql, (run_id, StepKind.WAITING.value, *params, query.limit))
+
+
+def _numbers(queues: Sequence[Queue]) -> str:
+    return json_array([queue for queue, _ in queues])

@@ -14,7 +14,7 @@ import orjson
 
 from pyoco_server.adapters.sqlite.counters import HistogramChanges
 from pyoco_server.adapters.sqlite.posting_lists import Posted, PostingChanges
-from pyoco_server.adapters.sqlite.statements import KeyIds
+from pyoco_server.adapters.sqlite.statements import KeyIds, json_array
 from pyoco_server.adapters.sqlite.steps import StepChanges
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.jobs import order_of
@@ -146,7 +146,7 @@ def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
 
 
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
-    found = writer.execute(_STORED, (orjson.dumps(list(run_ids)).decode(),))
+    found = writer.execute(_STORED, (json_array(list(run_ids)),))
     return {row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8], row[9:]) for row in found}
 
 

@@ -47,7 +47,6 @@ def from_pair(text: str) -> Params:
 
 
 def from_json(text: str) -> Params:
-    """A JSON object."""
     try:
         value = parse_json(text)
     except ValueError as error:

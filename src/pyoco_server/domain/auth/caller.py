@@ -48,7 +48,6 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def is_tenant_id(value: object) -> bool:
-    """Whether this is a valid tenant id, in keys, tokens and snapshots."""
     return isinstance(value, str) and _TENANT.fullmatch(value) is not None
 
 

@@ -17,8 +17,6 @@ Claims = Mapping[str, object]
 
 
 class TokenRules(msgspec.Struct, frozen=True, kw_only=True):
-    """The claims that a token must have."""
-
     issuer: str
     audience: str
     leeway_sec: float = 30.0

@@ -35,9 +35,8 @@ class UnreadableCommit(ValueError):
 
 
 def encode(execution_id: RunId, commit: Commit) -> bytes:
-    """The stored form of a commit."""
     head = {"schemaVersion": SCHEMA_VERSION, "executionId": execution_id}
-    envelope: Envelope = head | msgspec.to_builtins(commit, enc_hook=_encode_graph)
+    envelope: Envelope = head | msgspec.to_builtins(commit, enc_hook=graph_to_wire)
     envelope["events"] = [
         {"eventId": event_id(commit.commit_id, place), "type": payload.pop("type"), "payload": payload}
         for place, payload in enumerate(envelope["events"])
@@ -50,7 +49,7 @@ def decode(data: bytes, upcasters: Mapping[int, Upcaster] = UPCASTERS, newest: i
     try:
         envelope = _upcast(orjson.loads(data), upcasters, newest)
         events = [item["payload"] | {"type": item["type"]} for item in envelope["events"]]
-        return msgspec.convert(envelope | {"events": events}, Commit, dec_hook=_decode_graph)
+        return msgspec.convert(envelope | {"events": events}, Commit, dec_hook=lambda _, plain: graph_from_wire(plain))
     except UnreadableCommit:
         raise
     except (LookupError, TypeError, ValueError) as error:
@@ -68,8 +67,7 @@ def event_id(commit_id: CommitId, place: int) -> str:
 
 
 def payload_of(event: Event) -> dict[str, Any]:
-    """The stored payload of an event."""
-    payload: dict[str, Any] = msgspec.to_builtins(event, enc_hook=_encode_graph)
+    payload: dict[str, Any] = msgspec.to_builtins(event, enc_hook=graph_to_wire)
     del payload["type"]
     return payload
 
@@ -96,11 +94,3 @@ def _upcast(envelope: Envelope, upcasters: Mapping[int, Upcaster], newest: int) 
     if version > newest:
         raise UnreadableCommit(f"schemaVersion {version} is newer than this program ({newest})")
     return envelope
-
-
-def _encode_graph(value: Any) -> dict[str, Any]:
-    return graph_to_wire(value)
-
-
-def _decode_graph(_kind: type, plain: Any) -> Graph:
-    return graph_from_wire(plain)

@@ -88,14 +88,10 @@ class ArchiveExecution(_Command, frozen=True, kw_only=True):
 
 
 class AddTag(_Command, frozen=True, kw_only=True):
-    """Add a label."""
-
     tag: str
 
 
 class RemoveTag(_Command, frozen=True, kw_only=True):
-    """Remove a label."""
-
     tag: str
 
 
@@ -144,15 +140,11 @@ class ResumeNode(_NodeCommand, frozen=True, kw_only=True):
 
 
 class SucceedNode(_NodeCommand, frozen=True, kw_only=True):
-    """End the node with success."""
-
     attempt: int | None = None
     output: Any = None
 
 
 class FailNode(_NodeCommand, frozen=True, kw_only=True):
-    """End the node without success."""
-
     error: Failure
     attempt: int | None = None
 

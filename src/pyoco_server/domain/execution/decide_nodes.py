@@ -155,9 +155,8 @@ def _report_progress(execution: Execution, command: ReportNodeProgress) -> Verdi
 
 
 def _put_waiting(execution: Execution, command: PutNodeWaiting) -> Verdict:
-    known = execution.nodes.get(command.node_id)
-    waiting = known is not None and known.status is NodeStatus.WAITING and command.attempt in (None, known.attempt)
-    if waiting and known is not None and known.wait_key == command.wait_key:
+    waiting = _node_with_status(execution, command, NodeStatus.WAITING)
+    if waiting and waiting.wait_key == command.wait_key:
         return ()
     node = _running(execution, command.node_id, command.attempt)
     if isinstance(node, Rejection):
@@ -200,8 +199,7 @@ def _resume(execution: Execution, command: ResumeNode) -> Verdict:
 
 
 def _succeed(execution: Execution, command: SucceedNode) -> Verdict:
-    known = execution.nodes.get(command.node_id)
-    if known is not None and known.status is NodeStatus.SUCCEEDED and command.attempt in (None, known.attempt):
+    if _node_with_status(execution, command, NodeStatus.SUCCEEDED):
         return ()
     node = _running(execution, command.node_id, command.attempt)
     if isinstance(node, Rejection):
@@ -210,15 +208,12 @@ def _succeed(execution: Execution, command: SucceedNode) -> Verdict:
 
 
 def _fail_node(execution: Execution, command: FailNode) -> Verdict:
-    known = execution.nodes.get(command.node_id)
-    if known is not None and known.status is NodeStatus.FAILED and command.attempt in (None, known.attempt):
+    if _node_with_status(execution, command, NodeStatus.FAILED):
         return ()
-    waiting = known is not None and known.status is NodeStatus.WAITING
-    node = known if waiting and known is not None else _running(execution, command.node_id, command.attempt)
+    waiting = _node_with_status(execution, command, NodeStatus.WAITING)
+    node = waiting or _running(execution, command.node_id, command.attempt)
     if isinstance(node, Rejection):
         return node
-    if command.attempt is not None and command.attempt != node.attempt:
-        return _fenced_node(node, command.attempt)
     return _failed_node(execution, node, command.error, command.at)
 
 
@@ -257,7 +252,6 @@ def stop_node(execution: Execution, command: StopNode) -> Verdict:
 
 
 def max_attempts(execution: Execution, node: Node) -> int:
-    """How many attempts the node may have."""
     defined = execution.graph.node(node.node_id) if execution.graph else None
     return MAX_NODE_ATTEMPTS if defined is None or defined.max_attempts is None else defined.max_attempts
 
@@ -317,6 +311,14 @@ def failed(execution: Execution, error: Failure, at: float) -> tuple[*tuple[Even
 
 
 # --- guards -----------------------------------------------------------------------------------------------------------
+
+
+def _node_with_status(
+    execution: Execution, command: PutNodeWaiting | SucceedNode | FailNode, status: NodeStatus
+) -> Node | None:
+    """The node, if the attempt of the command has this status already."""
+    node = execution.nodes.get(command.node_id)
+    return node if node and node.status is status and command.attempt in (None, node.attempt) else None
 
 
 def _running(execution: Execution, node_id: NodeId, attempt: int | None) -> Node | Rejection:

@@ -183,7 +183,6 @@ Events = tuple[Event, ...]
 
 
 def type_name(event: Event | type[Event]) -> str:
-    """The name under which an event is stored."""
     return str(event.__struct_config__.tag)
 
 
@@ -210,7 +209,5 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class StoredCommit(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit and its sequence in the event log."""
-
     sequence: int
     commit: Commit

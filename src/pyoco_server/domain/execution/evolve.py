@@ -36,15 +36,7 @@ from pyoco_server.domain.execution.events import (
     NodeWaiting,
     StoredCommit,
 )
-from pyoco_server.domain.execution.state import (
-    CancelReceipt,
-    Execution,
-    Holder,
-    Node,
-    NodeStatus,
-    Status,
-    stronger,
-)
+from pyoco_server.domain.execution.state import CancelReceipt, Execution, Holder, Node, NodeStatus, Status, stronger
 
 _NODE_EVENTS = frozenset(get_args(NodeEvent))
 

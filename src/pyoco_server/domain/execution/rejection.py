@@ -81,7 +81,6 @@ def finished(execution: Execution) -> Rejection:
 
 
 def fenced(execution: Execution, attempt: int) -> Rejection:
-    """Another attempt is the current one."""
     if attempt == execution.attempt:
         return reject(RejectionReason.FENCED, f"attempt {attempt} belongs to another worker instance")
     return reject(RejectionReason.FENCED, f"attempt {attempt} is not the current one ({execution.attempt})")

@@ -160,6 +160,7 @@ def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
 def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
     """The execution of a snapshot; equal to the folded one except for dropped records."""
     state, _ = snapshot["state"], snapshot["status"]  # the index and the lists need the second one
+    timeout = snapshot.get("timeout")
     return Execution(
         execution_id=RunId(snapshot["run_id"]),
         version=snapshot["version"],
@@ -177,7 +178,7 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
         holder=_holder(snapshot) if "holder" in state else None,
         cancel=msgspec.convert(snapshot["cancel"], CancelReceipt) if "cancel" in snapshot else None,
         error=Failure(**state["error"]) if "error" in state else None,
-        timeout=_timeout(snapshot["timeout"]) if "timeout" in snapshot else None,
+        timeout=TimeoutReceipt(**timeout | {"how": StopHow(timeout["how"])}) if timeout else None,
         last_lines=tuple(snapshot.get("last_lines", ())),
         records_truncated=snapshot["task_records_truncated"],
     )
@@ -311,7 +312,3 @@ def _holder(snapshot: Mapping[str, Any]) -> Holder:
         return_to=snapshot["state"].get("return_to"),
         wheels=msgspec.convert(snapshot.get("wheels", ()), tuple[WheelUsed, ...]),
     )
-
-
-def _timeout(plain: Mapping[str, Any]) -> TimeoutReceipt:
-    return TimeoutReceipt(**{**plain, "how": StopHow(plain["how"])})

@@ -36,8 +36,6 @@ class Work(Enum):
 
 
 class Status(Enum):
-    """The status of an execution."""
-
     ACTIVE = "ACTIVE"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -52,8 +50,6 @@ class Status(Enum):
 
 
 class NodeStatus(Enum):
-    """The status of a node."""
-
     IDLE = "IDLE"
     READY = "READY"
     RUNNING = "RUNNING"
@@ -227,10 +223,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def empty_execution(execution_id: RunId) -> Execution:
-    """The execution before its first event."""
     return Execution(execution_id=execution_id)
 
 
 def stronger(one: Status, other: Status) -> Status:
-    """The status of the higher rank."""
     return one if one.rank >= other.rank else other

@@ -59,7 +59,6 @@ def bounded(flows: Sequence[AnnouncedFlow], left_out: Iterable[str] = ()) -> Flo
 
 
 def flows_to_plain(flows: Iterable[AnnouncedFlow]) -> list[dict[str, Any]]:
-    """The stored form."""
     return [{"name": flow.name, "nodes": flow.nodes, "edges": flow.edges} for flow in flows]
 
 

@@ -57,24 +57,12 @@ def state_of(record: WorkerRecord, *, silent_sec: float, disconnect_timeout_sec:
 
 def to_plain(record: WorkerRecord) -> dict[str, Any]:
     """The stored form (contract: WorkerRecord); `heartbeat_at` and `current_run_id` are kept for older readers."""
-    return {
-        "worker_id": record.worker_id,
-        "instance_id": record.instance_id,
+    plain: dict[str, Any] = msgspec.to_builtins(replace(record, flows=()))
+    return plain | {
         "state": record.reported_state().value,
-        "hidden": record.hidden,
-        "tags": list(record.tags),
-        "slots": record.slots,
-        "last_seen_at": record.last_seen_at,
         "last_heartbeat_at": record.last_seen_at,
         "heartbeat_at": record.last_seen_at,
         "current_run_id": record.current_run_ids[0] if record.current_run_ids else None,
-        "current_run_ids": list(record.current_run_ids),
-        "last_run_id": record.last_run_id,
-        "last_run_status": record.last_run_status,
-        "started_at": record.started_at,
-        "stopped_at": record.stopped_at,
-        "stop_reason": record.stop_reason,
-        "wheel_sync": record.wheel_sync,
         "flows": flows_to_plain(record.flows),
     }
 

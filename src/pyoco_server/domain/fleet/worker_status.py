@@ -33,7 +33,6 @@ class WorkerStatus:
 
     @property
     def busy(self) -> int:
-        """The number of busy slots."""
         return min(len(self.record.current_run_ids), self.record.slots)
 
     def serves(self, tag: str) -> bool:

@@ -61,15 +61,11 @@ def _is_plain(value: Any) -> bool:
             return False
         below: list[Any] = []
         if dict in kinds:
-            below.extend(_flatten(item.values() for item in level if type(item) is dict))
+            below.extend(chain.from_iterable(item.values() for item in level if type(item) is dict))
         if list in kinds:
-            below.extend(_flatten(item for item in level if type(item) is list))
+            below.extend(chain.from_iterable(item for item in level if type(item) is list))
         level = below
     return True
-
-
-def _flatten(containers: Iterable[Iterable[Any]]) -> Iterable[Any]:
-    return chain.from_iterable(containers)
 
 
 def _normal(value: Any) -> Any:
@@ -139,7 +135,6 @@ class FormPart(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, name: str, content: bytes, file_name: str | None = None) -> FormPart:
-        """A part from its content."""
         return cls(name=name, sha256=sha256(content).digest(), file_name=file_name)
 
 
@@ -172,7 +167,6 @@ _KEY = re.compile(KEY_PATTERN)
 
 
 def parse_key(text: str) -> IdempotencyKey:
-    """A valid idempotency key."""
     if not _KEY.fullmatch(text):
         raise InvalidRequest(
             f"an idempotency key has 1 to {MAX_KEY_CHARS} printable ASCII characters and no spaces at its ends"
@@ -185,5 +179,4 @@ def record_key(*, tenant_id: str | None, method: str, path: str, key: Idempotenc
 
     Idempotency keys are scoped to tenant, method and path.
     """
-    fields = (tenant_id or "", method, path, key)
-    return RecordKey(sha256(prefixed(*(field.encode("utf-8", "surrogatepass") for field in fields))).hexdigest())
+    return RecordKey(sha256(prefixed(*map(_bytes, (tenant_id or "", method, path, key)))).hexdigest())

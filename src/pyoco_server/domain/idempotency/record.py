@@ -8,6 +8,7 @@ The last row exists when the request is finished. A body that is UTF-8 is stored
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import msgspec
@@ -46,7 +47,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     answer: Answer | None = None
 
 
-class _StoredAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class _StoredAnswer(msgspec.Struct, kw_only=True, rename="camel"):
     status: int
     media_type: str | None
     response_payload: str | None = None
@@ -56,9 +57,16 @@ class _StoredAnswer(msgspec.Struct, frozen=True, kw_only=True, rename="camel", o
 
 
 def to_plain(record: Record) -> dict[str, Any]:
-    """The record as JSON values."""
     plain: dict[str, Any] = {"schemaVersion": SCHEMA_VERSION} | msgspec.to_builtins(replace(record, answer=None))
-    return plain if record.answer is None else plain | msgspec.to_builtins(_stored(record.answer))
+    answer = record.answer
+    if answer is None:
+        return plain
+    try:
+        body = {"responsePayload": answer.body.decode()}
+    except UnicodeDecodeError:
+        body = {"responsePayloadBase64": b64encode(answer.body).decode()}
+    rest = {"mediaType": answer.media_type, "headers": answer.headers, "emittedEventIds": answer.event_ids}
+    return plain | {"status": answer.status} | body | rest
 
 
 def from_plain(plain: Any) -> Record | None:
@@ -70,22 +78,6 @@ def from_plain(plain: Any) -> Record | None:
         return replace(record, answer=_answer(msgspec.convert(plain, _StoredAnswer))) if "status" in plain else record
     except (LookupError, TypeError, ValueError):
         return None
-
-
-def _stored(answer: Answer) -> _StoredAnswer:
-    text, data = None, None
-    try:
-        text = answer.body.decode()
-    except UnicodeDecodeError:
-        data = answer.body
-    return _StoredAnswer(
-        status=answer.status,
-        media_type=answer.media_type,
-        response_payload=text,
-        response_payload_base64=data,
-        headers=answer.headers,
-        emitted_event_ids=answer.event_ids,
-    )
 
 
 def _answer(stored: _StoredAnswer) -> Answer:

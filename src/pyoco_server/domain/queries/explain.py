@@ -20,7 +20,7 @@ from pyoco_server.errors import FlowNotFound
 SOON_SEC = 5.0
 # A holder is signalled at once and reads the log with every heartbeat, so it knows of a cancel after two. (The receipt
 # has the exact time, but arrives with the end.)
-CANCEL_HEARD_HEARTBEATS = 2
+CANCEL_KNOWN_HEARTBEATS = 2
 MOST_TAGS = 50
 # Tasks, nodes, holders and flows in a fact.
 MOST_NAMES = 5
@@ -61,8 +61,6 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedTag:
-    """A tag that is served now."""
-
     tag: str
     workers: int
     slots: int
@@ -225,7 +223,7 @@ def _cancelling(execution: Execution, evidence: Evidence) -> Reasons:
         yield Reason("cancel_waits_for_holders", facts | _node_facts(execution, held))
     elif execution.is_held and not is_holder_alive(execution, evidence):
         yield Reason("cancel_without_worker", facts)
-    elif facts["requested_sec"] > CANCEL_HEARD_HEARTBEATS * evidence.run_heartbeat_sec:
+    elif facts["requested_sec"] > CANCEL_KNOWN_HEARTBEATS * evidence.run_heartbeat_sec:
         yield Reason("cancel_delivered", facts)
     else:
         yield Reason("cancel_on_its_way", facts)

@@ -65,11 +65,7 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
         "node を開始するか、終了させてください: POST /executions/{execution_id}/complete。"
         "登録済みの graph を使う場合は pyoco-client graphs で確認してください。",
     ),
-    "no_worker_for_tag": (
-        "No worker serves the tag {tag}.",
-        "tag {tag} を処理する worker がいません。",
-        *_START_ONE,
-    ),
+    "no_worker_for_tag": ("No worker serves the tag {tag}.", "tag {tag} を処理する worker がいません。", *_START_ONE),
     "workers_for_tag_are_gone": (
         "No worker serves the tag {tag} any more: the last of {workers}, {last_worker}, is {last_state} and was seen "
         "{last_seen_sec} s ago.",

@@ -60,7 +60,6 @@ def terms_of(labels: Iterable[str], workflow_yaml_sha256: str | None) -> tuple[s
 
 
 def labels_of(terms: Iterable[str]) -> list[str]:
-    """The labels among the terms."""
     return [term.removeprefix(_LABEL) for term in terms if term.startswith(_LABEL)]
 
 

@@ -83,8 +83,6 @@ class WaitingNode(NamedTuple):
 
 
 class DueNode(NamedTuple):
-    """A node whose wait or last lease has expired."""
-
     run_id: RunId
     node_id: NodeId
     attempt: int

@@ -68,7 +68,6 @@ class LogChunk:
 
     @property
     def next_line(self) -> int:
-        """The number of the line after the last one."""
         return self.first_line + len(self.lines)
 
     @property
@@ -77,12 +76,10 @@ class LogChunk:
 
 
 def text_of(lines: Sequence[LogLine]) -> bytes:
-    """These lines as plain text."""
     return "\n".join([line.text for line in lines] + [""]).encode()
 
 
 def size_of(lines: Sequence[LogLine]) -> int:
-    """How many bytes these lines have as plain text."""
     return len(text_of(lines))
 
 

@@ -29,7 +29,6 @@ START = LogPosition()
 
 
 def encode(place: LogPosition, run_id: RunId) -> str:
-    """The token of a position in the log of that run."""
     return seal(place, about=("log", run_id))
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
 WheelAction = Literal["upload", "delete"]
-ACTIONS: tuple[WheelAction, ...] = get_args(WheelAction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +32,10 @@ class WheelEvent:
         return f"{int(self.occurred_at * 1000)}_{self.event_id}"
 
     def fits(self, wheel_name: str | None, action: WheelAction | None) -> bool:
-        """Whether the event matches the filters."""
         return wheel_name in (None, self.wheel_name) and action in (None, self.action)
 
 
 def to_plain(event: WheelEvent) -> dict[str, Any]:
-    """The event as it is stored and shown."""
     plain: dict[str, Any] = msgspec.to_builtins(event)
     return plain
 

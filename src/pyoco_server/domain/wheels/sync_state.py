@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from pyoco_server.domain.wheels.requirements import Candidate, LeftOut
-
-SCHEMA_VERSION = 1
 
 Result = Literal["ok", "partial", "failed"]
 
@@ -21,8 +20,6 @@ LONGEST_REASON = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WheelSyncState:
-    """One installed wheel."""
-
     wheel_name: str
     package_name: str
     package_version: str
@@ -46,52 +43,32 @@ class WheelSyncState:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstalledSet:
-    """The environment for workers with the same tags (None: the worker's own), and the wheels in it."""
+class InstalledSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The environment for workers with these tags (None: the worker's own), and the wheels in it."""
 
-    environment: str | None
-    wheels: tuple[WheelSyncState, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
-    """All sets that are installed in one sync folder, by the tags of their workers."""
-
-    sets: Mapping[tuple[str, ...], InstalledSet]
-
-    def with_set(self, tags: tuple[str, ...], installed: InstalledSet) -> Manifest:
-        return Manifest(sets={**self.sets, tags: installed})
-
-    def environments(self) -> frozenset[str]:
-        return frozenset(one.environment for one in self.sets.values() if one.environment is not None)
-
-
-NOTHING_INSTALLED = Manifest(sets={})
-
-
-def manifest_to_plain(manifest: Manifest) -> dict[str, Any]:
-    sets = [{"tags": tags, **msgspec.to_builtins(installed)} for tags, installed in sorted(manifest.sets.items())]
-    return {"schema_version": SCHEMA_VERSION, "sets": sets}
-
-
-def manifest_from_plain(plain: Any) -> Manifest:
-    """The stored manifest; `ValueError` when it is not one."""
-    stored = msgspec.convert(plain, _StoredManifest)
-    return Manifest(
-        sets={one.tags: InstalledSet(environment=one.environment, wheels=one.wheels) for one in stored.sets}
-    )
-
-
-class _StoredSet(msgspec.Struct):
     tags: tuple[str, ...]
     environment: str | None
     wheels: tuple[WheelSyncState, ...]
 
 
-class _StoredManifest(msgspec.Struct):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """All sets that are installed in one sync folder, as it is stored there."""
+
     schema_version: Literal[1]
-    sets: tuple[_StoredSet, ...]
+    sets: tuple[InstalledSet, ...]
+
+    def find(self, tags: tuple[str, ...]) -> InstalledSet | None:
+        return next((one for one in self.sets if one.tags == tags), None)
+
+    def with_set(self, installed: InstalledSet) -> Manifest:
+        others = [one for one in self.sets if one.tags != installed.tags]
+        return replace(self, sets=tuple(sorted([*others, installed], key=lambda one: one.tags)))
+
+    def environments(self) -> frozenset[str]:
+        return frozenset(one.environment for one in self.sets if one.environment is not None)
+
+
+NOTHING_INSTALLED = Manifest(schema_version=1, sets=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,21 +48,9 @@ class AsyncNodeMethods(AsyncMethods):
 
         `report_progress` renews the lease; after its expiry another worker can claim the node.
         """
-        body = {
-            "graphIds": to_strings(graph_ids),
-            "workerId": worker_id,
-            "waitSec": wait_sec,
-            "leaseSec": lease_sec,
-        }
+        body = {"graphIds": to_strings(graph_ids), "workerId": worker_id, "waitSec": wait_sec, "leaseSec": lease_sec}
         return await self._transport.send(
-            change(
-                "POST",
-                "/executions:claim",
-                idempotency_key,
-                body,
-                read=read_optional_object,
-                hold_sec=wait_sec,
-            )
+            change("POST", "/executions:claim", idempotency_key, body, read=read_optional_object, hold_sec=wait_sec)
         )
 
     async def start_node(

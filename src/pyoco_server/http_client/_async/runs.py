@@ -153,11 +153,7 @@ class AsyncRunMethods(AsyncMethods):
         return self._transport.pages(request, "cursor", "next_cursor")
 
     def watch(
-        self,
-        run_id: str,
-        include: Strings = None,
-        since: float | None = None,
-        timeout_sec: float | None = None,
+        self, run_id: str, include: Strings = None, since: float | None = None, timeout_sec: float | None = None
     ) -> AsyncGenerator[RunWatchEvent, None]:
         """Events of a run as they happen, until its terminal snapshot or until `timeout_sec` have passed.
 

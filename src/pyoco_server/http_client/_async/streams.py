@@ -31,17 +31,9 @@ from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.models.executions import EXECUTION_ENDS, ExecutionEvent
 from pyoco_server.http_client.models.jobs import JOB_ENDS, Job, JobLogEntry, JobStatus
 from pyoco_server.http_client.models.runs import TERMINAL, RunSnapshot, RunWatchEvent
-from pyoco_server.http_client.requests import (
-    Request,
-    Strings,
-    execution_path,
-    get,
-    get_stream,
-    job_path,
-    run_path,
-)
+from pyoco_server.http_client.requests import Request, Strings, execution_path, get, get_stream, job_path, run_path
 from pyoco_server.http_client.retrying import Retry
-from pyoco_server.http_client.sse import EventTooLong, ServerEvent, SseParser
+from pyoco_server.http_client.sse import ServerEvent, SseParser
 
 # A gateway sends something far more often; a stream that is silent for so long is dead, whatever TCP reports.
 SILENCE_SEC = 45.0
@@ -126,7 +118,7 @@ class AsyncEventStream(ABC):
         self._retry.progress()  # any byte counts, comments too: a quiet run has no events for long
         try:
             items = [self._item(event) for event in parser.feed(chunk)]
-        except (EventTooLong, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise answers.unexpected(response, f", but {error}") from error
         position = parser.last_event_id  # also that of the stream's opening, before the first event
         if position.isascii() and position.isprintable():  # anything else cannot be sent back in a header
@@ -226,15 +218,39 @@ class AsyncExecutionEvents(AsyncEventStream):
         return self.is_complete or (self._saw_end and failure is None)
 
 
-class AsyncJobLog(AsyncEventStream):
-    """The stream of a job's log lines with their positions. `status` and `job` are how the job ended."""
+class AsyncJobLogStream(AsyncEventStream):
+    """An iterator over the lines of a job. Close it to stop early, or use it with `async with`.
+
+    `status` is how the job ended, None before its last line; `job` is the job after its end, if it could be read.
+    `place` is the position after the last line, None before the first; pass it as `after` to continue there.
+    """
 
     def __init__(self, transport: AsyncTransport, job_id: str, after: str | None, **query: Any) -> None:
         super().__init__(transport, last_event_id=after or "")
         self.status: JobStatus | None = None
         self.job: Job | None = None
+        self.place = after or None
         self._job_id = job_id
         self._query = query
+        self._lines = self.follow()
+
+    def __aiter__(self) -> AsyncJobLogStream:
+        return self
+
+    async def __anext__(self) -> JobLogEntry:
+        entry: JobLogEntry
+        self.place, entry = await anext(self._lines)
+        return entry
+
+    async def __aenter__(self) -> AsyncJobLogStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop following; the job continues."""
+        await self._lines.aclose()
 
     def request(self) -> Request[str]:
         # The id of the last event replaces where the stream was to begin.
@@ -257,50 +273,6 @@ class AsyncJobLog(AsyncEventStream):
         if job is not None:
             self.job, self.status = job, self.status or job["status"]
         return True
-
-
-class AsyncJobLogStream:
-    """An iterator over the lines of a job. Close it to stop early, or use it with `async with`."""
-
-    def __init__(self, log: AsyncJobLog) -> None:
-        self._log = log
-        self._lines = log.follow()
-        self._place = log.last_event_id or None
-
-    def __aiter__(self) -> AsyncJobLogStream:
-        return self
-
-    async def __anext__(self) -> JobLogEntry:
-        place: str
-        entry: JobLogEntry
-        place, entry = await anext(self._lines)
-        self._place = place
-        return entry
-
-    async def __aenter__(self) -> AsyncJobLogStream:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Stop following; the job continues."""
-        await self._lines.aclose()
-
-    @property
-    def status(self) -> JobStatus | None:
-        """How the job ended; None before its last line."""
-        return self._log.status
-
-    @property
-    def job(self) -> Job | None:
-        """The job after its end; None before, or if it could not be read."""
-        return self._log.job
-
-    @property
-    def place(self) -> str | None:
-        """The position after the last line; pass it as `after` to continue there. None before the first line."""
-        return self._place
 
 
 class AsyncStreams:
@@ -337,7 +309,7 @@ class AsyncStreams:
         return AsyncExecutionEvents(self._transport, execution_id, after).follow()
 
     def follow_job_logs(self, job_id: str, after: str | None, **query: Any) -> AsyncJobLogStream:
-        return AsyncJobLogStream(AsyncJobLog(self._transport, job_id, after, **query))
+        return AsyncJobLogStream(self._transport, job_id, after, **query)
 
     def _deadline(self, timeout_sec: float | None) -> float | None:
         if timeout_sec is None:

@@ -12,7 +12,7 @@ from pyoco_server.http_client import answers
 from pyoco_server.http_client.answers import FAILURES
 from pyoco_server.http_client.connection import Connection
 from pyoco_server.http_client.errors import PyocoClientError
-from pyoco_server.http_client.httpx_adapter import TimedBody, client_options, request_options, without_credentials
+from pyoco_server.http_client.httpx_adapter import client_options, request_options, without_credentials
 from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.requests import Request
 from pyoco_server.http_client.retrying import Retry
@@ -83,7 +83,12 @@ class AsyncTransport:
             request = replace(first, query=(*query, (token_name, token)))
 
     async def _read_whole(self, response: httpx.Response) -> httpx.Response:
-        body = TimedBody(response, self.connection)
+        """The answer with its body. The timeout of httpx is per piece; this one is for the whole body."""
+        monotonic = self.connection.timing.monotonic
+        deadline, body = monotonic() + self.connection.timeout_sec, bytearray()
         async for piece in response.aiter_raw():
-            body.add(piece)
-        return body.complete()
+            body += piece
+            if monotonic() > deadline:
+                raise httpx.ReadTimeout("the answer comes too slowly", request=response.request)
+        options: dict[str, Any] = {"request": response.request, "extensions": response.extensions}
+        return httpx.Response(response.status_code, headers=response.headers, content=bytes(body), **options)

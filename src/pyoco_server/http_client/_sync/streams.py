@@ -32,17 +32,9 @@ from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.models.executions import EXECUTION_ENDS, ExecutionEvent
 from pyoco_server.http_client.models.jobs import JOB_ENDS, Job, JobLogEntry, JobStatus
 from pyoco_server.http_client.models.runs import TERMINAL, RunSnapshot, RunWatchEvent
-from pyoco_server.http_client.requests import (
-    Request,
-    Strings,
-    execution_path,
-    get,
-    get_stream,
-    job_path,
-    run_path,
-)
+from pyoco_server.http_client.requests import Request, Strings, execution_path, get, get_stream, job_path, run_path
 from pyoco_server.http_client.retrying import Retry
-from pyoco_server.http_client.sse import EventTooLong, ServerEvent, SseParser
+from pyoco_server.http_client.sse import ServerEvent, SseParser
 
 # A gateway sends something far more often; a stream that is silent for so long is dead, whatever TCP reports.
 SILENCE_SEC = 45.0
@@ -126,7 +118,7 @@ class EventStream(ABC):
         self._retry.progress()  # any byte counts, comments too: a quiet run has no events for long
         try:
             items = [self._item(event) for event in parser.feed(chunk)]
-        except (EventTooLong, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise answers.unexpected(response, f", but {error}") from error
         position = parser.last_event_id  # also that of the stream's opening, before the first event
         if position.isascii() and position.isprintable():  # anything else cannot be sent back in a header
@@ -226,15 +218,39 @@ class ExecutionEvents(EventStream):
         return self.is_complete or (self._saw_end and failure is None)
 
 
-class JobLog(EventStream):
-    """The stream of a job's log lines with their positions. `status` and `job` are how the job ended."""
+class JobLogStream(EventStream):
+    """An iterator over the lines of a job. Close it to stop early, or use it with `with`.
+
+    `status` is how the job ended, None before its last line; `job` is the job after its end, if it could be read.
+    `place` is the position after the last line, None before the first; pass it as `after` to continue there.
+    """
 
     def __init__(self, transport: Transport, job_id: str, after: str | None, **query: Any) -> None:
         super().__init__(transport, last_event_id=after or "")
         self.status: JobStatus | None = None
         self.job: Job | None = None
+        self.place = after or None
         self._job_id = job_id
         self._query = query
+        self._lines = self.follow()
+
+    def __iter__(self) -> JobLogStream:
+        return self
+
+    def __next__(self) -> JobLogEntry:
+        entry: JobLogEntry
+        self.place, entry = next(self._lines)
+        return entry
+
+    def __enter__(self) -> JobLogStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop following; the job continues."""
+        self._lines.close()
 
     def request(self) -> Request[str]:
         # The id of the last event replaces where the stream was to begin.
@@ -257,50 +273,6 @@ class JobLog(EventStream):
         if job is not None:
             self.job, self.status = job, self.status or job["status"]
         return True
-
-
-class JobLogStream:
-    """An iterator over the lines of a job. Close it to stop early, or use it with `with`."""
-
-    def __init__(self, log: JobLog) -> None:
-        self._log = log
-        self._lines = log.follow()
-        self._place = log.last_event_id or None
-
-    def __iter__(self) -> JobLogStream:
-        return self
-
-    def __next__(self) -> JobLogEntry:
-        place: str
-        entry: JobLogEntry
-        place, entry = next(self._lines)
-        self._place = place
-        return entry
-
-    def __enter__(self) -> JobLogStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop following; the job continues."""
-        self._lines.close()
-
-    @property
-    def status(self) -> JobStatus | None:
-        """How the job ended; None before its last line."""
-        return self._log.status
-
-    @property
-    def job(self) -> Job | None:
-        """The job after its end; None before, or if it could not be read."""
-        return self._log.job
-
-    @property
-    def place(self) -> str | None:
-        """The position after the last line; pass it as `after` to continue there. None before the first line."""
-        return self._place
 
 
 class Streams:
@@ -337,7 +309,7 @@ class Streams:
         return ExecutionEvents(self._transport, execution_id, after).follow()
 
     def follow_job_logs(self, job_id: str, after: str | None, **query: Any) -> JobLogStream:
-        return JobLogStream(JobLog(self._transport, job_id, after, **query))
+        return JobLogStream(self._transport, job_id, after, **query)
 
     def _deadline(self, timeout_sec: float | None) -> float | None:
         if timeout_sec is None:

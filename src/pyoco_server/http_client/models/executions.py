@@ -159,9 +159,7 @@ class WaitPage(TypedDict):
     nextCursor: str | None
 
 
-class GraphSummary(TypedDict):
-    """A graph in a list; a flow that workers announce has `tags`, and neither a version nor an author."""
-
+class _Graph(TypedDict):
     graphId: str
     version: int | None
     title: NotRequired[str]
@@ -169,6 +167,11 @@ class GraphSummary(TypedDict):
     updatedBy: str | None
     source: Literal["graph", "flow"]
     tags: NotRequired[list[str]]
+
+
+class GraphSummary(_Graph):
+    """A graph in a list; a flow that workers announce has `tags`, and neither a version nor an author."""
+
     nodeCount: int
     edgeCount: int
 
@@ -180,16 +183,9 @@ class GraphPage(TypedDict):
     nextCursor: str | None
 
 
-class GraphDocument(TypedDict):
+class GraphDocument(_Graph):
     """A graph with all defaults; `created`, after a put: it is the first version."""
 
-    graphId: str
-    version: int | None
-    title: NotRequired[str]
-    updatedAt: str | None
-    updatedBy: str | None
-    source: Literal["graph", "flow"]
-    tags: NotRequired[list[str]]
     nodes: list[dict[str, Any]]
     edges: list[list[str]]
     created: NotRequired[bool]

@@ -51,7 +51,6 @@ class RunSession:
         return self.execution.execution_id
 
     def log_fields(self) -> dict[str, object]:
-        """The fields by which log lines about the run are found."""
         correlation_id = self._origin.correlation_id
         return {"run_id": self.run_id} | ({} if correlation_id is None else {"correlation_id": correlation_id})
 

@@ -35,8 +35,6 @@ class FlowRunner(Protocol):
 
 
 class Executor(Protocol):
-    """Provides runners."""
-
     @property
     def stopped_by_kill(self) -> StopHow:
         """The effect of a kill: a process is killed, a thread can only be abandoned."""

@@ -21,14 +21,6 @@ EXIT_LIMIT_SEC = 5.0
 FORK_SERVER = "pyoco_server.worker.runner_process.fork_server"
 
 
-class ForkServerGone(OSError):
-    """the fork server is gone"""
-
-
-class ForkRefused(OSError):
-    """the fork server could not fork"""
-
-
 class ForkClient:
     """A running fork server. When it is lost, all its runners are killed."""
 
@@ -105,7 +97,7 @@ class ForkClient:
     def _send(self, message: list[Any], descriptors: list[int]) -> None:
         if self.is_lost:
             for answer in self._fork_requests:
-                _fail(answer, ForkServerGone("the fork server is gone"))
+                _fail(answer, OSError("the fork server is gone"))
             return
         try:
             # Messages are small: a full socket means that the fork server is stuck.
@@ -137,7 +129,7 @@ class ForkClient:
                 else:
                     answer.set_result(pid)
             case ["not_forked", why]:
-                _fail(self._fork_requests.popleft(), ForkRefused(f"no new process can be started: {why}"))
+                _fail(self._fork_requests.popleft(), OSError(f"no new process can be started: {why}"))
             case ["exited", pid, status] if pid in self._exits and not self._exits[pid].done():
                 self._exits[pid].set_result(status)
 
@@ -148,7 +140,7 @@ class ForkClient:
         self._loop.remove_reader(self._channel)
         self._channel.close()
         while self._fork_requests:
-            _fail(self._fork_requests.popleft(), ForkServerGone("the fork server is gone"))
+            _fail(self._fork_requests.popleft(), OSError("the fork server is gone"))
         for pid, ended in self._exits.items():
             if not ended.done():
                 # A runner dies with the fork server; the programs that its tasks started do not.

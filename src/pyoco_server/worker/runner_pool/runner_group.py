@@ -10,7 +10,7 @@ from collections.abc import KeysView, Sequence
 from typing import Any
 
 from pyoco_server.domain.fleet.flows import FlowAnnouncement
-from pyoco_server.worker.runner_pool.fork_client import ForkClient, ForkServerGone
+from pyoco_server.worker.runner_pool.fork_client import ForkClient
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_process.flow_announcement import ANNOUNCE_LIMIT_SEC
 from pyoco_server.worker.runner_process.protocol import RunnerDied
@@ -108,7 +108,7 @@ class RunnerGroup:
     async def _live_client(self) -> ForkClient:
         async with self._client_lock:
             if self._is_closed:
-                raise ForkServerGone("the runner pool is closed")
+                raise OSError("the runner pool is closed")
             if self._client is not None and self._client.is_lost:
                 logger.warning("fork server replaced", extra={"fork_server_pid": self._client.pid})
                 await self._client.close()

@@ -132,7 +132,8 @@ class Supervisor:
                         self._ack_wait_sec = min(self._ack_wait_sec, queue.ack_wait_sec)
                     await self._has_capacity.wait()
                     for delivery in await queue.receive(self._credit()):
-                        self._take(delivery)
+                        self.hold(delivery)
+                        self._working[delivery] = self._spawn(self.work(delivery))
                 except BrokerUnavailable as error:
                     logger.warning("cannot pull; retrying", extra=self._log_fields() | {"tag": tag} | error.ids())
                     await asyncio.sleep(PULL_PAUSE_SEC)
@@ -155,10 +156,6 @@ class Supervisor:
             # No prefetch until runs are short again: each delivery counts towards the broker's limit, and a job that
             # is released too often would be given up silently.
             self._start_throttle.average_run_sec = float(self.slots)
-
-    def _take(self, delivery: Delivery) -> None:
-        self.hold(delivery)
-        self._working[delivery] = self._spawn(self.work(delivery))
 
     def hold(self, delivery: Delivery) -> None:
         """Renews the lease of the delivery from now on."""

@@ -244,7 +244,6 @@ def _remove(folder: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Writes atomically and durably."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.new")
     with temporary.open("wb") as file:
         file.write(content)

@@ -17,18 +17,12 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import orjson
+import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
 from pyoco_server.domain.wheels.contents import check_contents
 from pyoco_server.domain.wheels.requirements import Candidate, LeftOut, Need, in_order_of_need
-from pyoco_server.domain.wheels.sync_state import (
-    NOTHING_INSTALLED,
-    InstalledSet,
-    Manifest,
-    manifest_from_plain,
-    manifest_to_plain,
-)
+from pyoco_server.domain.wheels.sync_state import NOTHING_INSTALLED, InstalledSet, Manifest
 from pyoco_server.domain.wheels.wheel import parse_wheel_name
 from pyoco_server.errors import InvalidRequest, WheelCorrupt, WheelNotFound
 from pyoco_server.ports import WheelStore
@@ -49,10 +43,6 @@ UNFINISHED = ".part"
 logger = logging.getLogger(__name__)
 
 
-class FolderBusy(OSError):
-    """the sync folder is in use"""
-
-
 class SyncFolder:
     def __init__(self, folder: Path) -> None:
         self.path = folder
@@ -62,7 +52,7 @@ class SyncFolder:
 
     @contextlib.asynccontextmanager
     async def locked(self, patience_sec: float) -> AsyncIterator[None]:
-        """Holds the lock of the folder within the block; `FolderBusy` if another worker holds it for too long.
+        """Holds the lock of the folder within the block; `OSError` if another worker holds it for too long.
 
         The kernel releases the lock of a worker that was killed.
         """
@@ -74,7 +64,7 @@ class SyncFolder:
                     while not try_lock(descriptor):  # noqa: ASYNC110 - there is no notification for a file lock
                         await asyncio.sleep(POLL_SEC)
             except TimeoutError:
-                raise FolderBusy("another worker has held the sync folder for too long") from None
+                raise OSError("another worker has held the sync folder for too long") from None
             yield
         finally:
             os.close(descriptor)
@@ -82,7 +72,7 @@ class SyncFolder:
     def manifest(self) -> Manifest:
         """What is installed; a damaged manifest counts as empty and is rewritten by the next sync."""
         try:
-            return manifest_from_plain(orjson.loads(self._manifest.read_bytes()))
+            return msgspec.json.decode(self._manifest.read_bytes(), type=Manifest)
         except FileNotFoundError:
             return NOTHING_INSTALLED
         except (OSError, ValueError) as error:
@@ -91,9 +81,9 @@ class SyncFolder:
             )
             return NOTHING_INSTALLED
 
-    def write(self, manifest: Manifest) -> None:
-        plain = manifest_to_plain(manifest)
-        write_atomically(self._manifest, orjson.dumps(plain, option=orjson.OPT_INDENT_2))
+    def record(self, installed: InstalledSet) -> None:
+        manifest = self.manifest().with_set(installed)
+        write_atomically(self._manifest, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
 class WheelFiles:
@@ -121,10 +111,14 @@ class WheelFiles:
         file.parent.mkdir(parents=True, exist_ok=True)
         temporary = file.with_name(f"{file.name}.{os.getpid()}{UNFINISHED}")
         try:
-            received = await self._download(candidate, temporary)
-            if received != candidate.sha256_hex:
+            digest = hashlib.sha256()
+            with temporary.open("wb") as target:
+                async for piece in self._store.read(candidate.wheel):
+                    digest.update(piece)
+                    await asyncio.to_thread(target.write, piece)
+            if digest.hexdigest() != candidate.sha256_hex:
                 raise WheelCorrupt(
-                    f"{candidate.name} has sha256 {received}, and the registry says {candidate.sha256_hex}",
+                    f"{candidate.name} has sha256 {digest.hexdigest()}, and the registry says {candidate.sha256_hex}",
                     wheel_name=candidate.name,
                 )
             temporary.replace(file)
@@ -139,14 +133,6 @@ class WheelFiles:
             else:
                 for unfinished in folder.glob(f"*{UNFINISHED}"):  # left by a worker that was killed
                     unfinished.unlink(missing_ok=True)
-
-    async def _download(self, candidate: Candidate, file: Path) -> str:
-        digest = hashlib.sha256()
-        with file.open("wb") as target:
-            async for piece in self._store.read(candidate.wheel):
-                digest.update(piece)
-                await asyncio.to_thread(target.write, piece)
-        return digest.hexdigest()
 
 
 class WheelInstaller:
@@ -191,20 +177,19 @@ class WheelInstaller:
     # --- the folder ---------------------------------------------------------------------------------------------------
 
     def recorded(self, tags: tuple[str, ...]) -> InstalledSet | None:
-        return self._folder.manifest().sets.get(tags)
+        return self._folder.manifest().find(tags)
 
     def lease(self, installed: InstalledSet) -> EnvironmentLease | None:
         """A lease on the environment of that set, if it exists; what the manifest names is not collected."""
         environment = self._environments.find(installed.environment) if installed.environment else None
         return None if environment is None else self._environments.acquire(environment)
 
-    async def record(self, tags: tuple[str, ...], installed: InstalledSet) -> None:
+    async def record(self, installed: InstalledSet) -> None:
         """Updates the manifest if it differs, also after damage."""
-        if await asyncio.to_thread(self.recorded, tags) == installed:
+        if await asyncio.to_thread(self.recorded, installed.tags) == installed:
             return
         async with self._folder.locked(self._timeout_sec):
-            manifest = self._folder.manifest().with_set(tags, installed)
-            await asyncio.to_thread(self._folder.write, manifest)
+            await asyncio.to_thread(self._folder.record, installed)
 
     async def has_leftovers(self) -> bool:
         """Whether an environment became unused since the last collection: its last run may have ended later."""

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
 from packaging.tags import sys_tags
 
 from pyoco_server.config import NatsBackendConfig
@@ -62,7 +63,7 @@ class WheelSync:
         self._supported = tuple(sys_tags())
         self._own = own_packages()
         self._last_sync: _LastSync | None = None
-        self._in_use = InstalledSet(environment=None)
+        self._in_use = InstalledSet(tags=self._tags, environment=None, wheels=())
         self._plain_report: Mapping[str, Any] | None = None
 
     @property
@@ -110,7 +111,7 @@ class WheelSync:
         last = self._last_sync
         if last is not None and last.need.packages == need.packages:
             if last.backoff is None:
-                await self._installer.record(self._tags, self._in_use)
+                await self._installer.record(self._in_use)
                 if await self._installer.has_leftovers():
                     await self._clean_up()
                 self._publish(replace(last.report, at=self._clock.now(), skipped=need.skipped))
@@ -161,7 +162,9 @@ class WheelSync:
         before = {state.nuid: state for state in (*recorded.wheels, *self._in_use.wheels)}
         now = self._clock.now()
         states = (before.get(one.wheel.nuid) or WheelSyncState.of(one, now) for one in prepared.installed)
-        self._in_use = InstalledSet(environment=prepared.lease.environment.key or None, wheels=tuple(states))
+        self._in_use = structs.replace(
+            self._in_use, environment=prepared.lease.environment.key or None, wheels=tuple(states)
+        )
         for one in prepared.failed:
             fields = {"wheel_name": one.wheel_name, "reason": one.reason}
             logger.warning(WheelSyncFailed.message(), extra=fields | WheelSyncFailed.ids())
@@ -207,7 +210,7 @@ class WheelSync:
 
     async def _clean_up(self) -> None:
         """Records what is in use in the manifest, and removes what is unused."""
-        await self._installer.record(self._tags, self._in_use)
+        await self._installer.record(self._in_use)
         removed = await self._installer.collect()
         if removed:
             logger.info("old environments removed", extra={"environments": removed})

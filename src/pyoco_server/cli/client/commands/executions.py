@@ -52,10 +52,7 @@ ExecutionIdArgument = Annotated[str, Argument(metavar="EXECUTION_ID", help="The 
 def execute(
     target: Target,
     ctx: typer.Context,
-    graph_id: Annotated[
-        str,
-        Argument(metavar="GRAPH_ID", help="A graph, a flow, or any name for an open graph."),
-    ],
+    graph_id: Annotated[str, Argument(metavar="GRAPH_ID", help="A graph, a flow, or any name for an open graph.")],
     tag: Annotated[str | None, Option(help="For a flow: which workers may run it.")] = None,
     params_file: opt.ParamsFileOption = None,
     params: opt.ParamsOption = None,

@@ -166,10 +166,7 @@ def tags(
 
 
 @remote_command
-def rm(
-    target: Target,
-    job_ids: Annotated[list[str], Argument(metavar="JOB_ID...", help="The jobs.")],
-) -> None:
+def rm(target: Target, job_ids: Annotated[list[str], Argument(metavar="JOB_ID...", help="The jobs.")]) -> None:
     """Cancel jobs that still run, and remove finished ones from the lists. A missing job is not an error."""
     wanted = [opt.valid_id("a job id", job_id) for job_id in job_ids]
     with connected(target) as client:

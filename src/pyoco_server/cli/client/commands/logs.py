@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from typer import Option
@@ -116,20 +115,13 @@ def _download(client: PyocoHttpClient, job_id: str, text: str) -> None:
     if text == "-":
         client.download_job_log(job_id, cast("IO[bytes]", RawOutput()))
         return
-    with _file_errors(job_id, text):
-        received = client.download_job_log(job_id, text)
-    write_json({**received, "path": text})
-
-
-@contextmanager
-def _file_errors(job_id: str, text: str) -> Iterator[None]:
-    """A file that cannot be written, or holds something else, is a usage error."""
     try:
-        yield
-    except (OSError, ValueError) as error:
+        received = client.download_job_log(job_id, text)
+    except (OSError, ValueError) as error:  # a file that cannot be written, or holds something else
         reason = error.strerror if isinstance(error, OSError) else error
         example = command_line(["job", "logs", job_id, "--text", f"{job_id}.log"])
         raise InvalidUsage(f"--text {text[:200]!r}: {reason}", example=example) from error
+    write_json({**received, "path": text})
 
 
 @remote_command

@@ -11,7 +11,6 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.execution.state import Request
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, encode_token
-from pyoco_server.domain.queries.json_values import integer, number, text
 from pyoco_server.http_api.api.jobs.schemas import JobStatus, JobSubmitRequest
 from pyoco_server.http_api.protocol import request_parsing
 from pyoco_server.http_api.protocol.times import moment, rfc3339
@@ -24,6 +23,7 @@ RUN_STATUSES: Mapping[JobStatus, tuple[str, ...]] = {
     "failed": ("FAILED",),
     "canceled": ("CANCELLED",),
 }
+_MAX_INTEGER = 2**63 - 1  # the largest integer of SQLite; JSON may hold more
 _ENDS: Mapping[str, JobStatus] = {"COMPLETED": "completed", "FAILED": "failed", "CANCELLED": "canceled"}
 
 
@@ -42,8 +42,8 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
 
 def status_of(run: Mapping[str, Any]) -> JobStatus:
     """The status of a snapshot or a summary; an unfinished job runs once it was started."""
-    end = _ENDS.get(text(run.get("status")) or "")
-    return end or ("pending" if number(run.get("start_time")) is None else "running")
+    end = _ENDS.get(_text(run.get("status")) or "")
+    return end or ("pending" if _number(run.get("start_time")) is None else "running")
 
 
 def job_out(snapshot: Mapping[str, Any], *, parameters: bool) -> dict[str, Any]:
@@ -55,18 +55,18 @@ def job_out(snapshot: Mapping[str, Any], *, parameters: bool) -> dict[str, Any]:
     job: dict[str, Any] = {
         "id": snapshot["run_id"],
         "status": status_of(snapshot),
-        "flow": text(snapshot.get("flow_name")),
-        "tag": text(snapshot.get("tag")) or None,
-        "createdAt": rfc3339(number(snapshot.get("submitted_at")) or number(snapshot.get("updated_at")) or 0.0),
-        "startedAt": moment(number(snapshot.get("start_time"))),
-        "completedAt": moment(number(snapshot.get("end_time"))),
+        "flow": _text(snapshot.get("flow_name")),
+        "tag": _text(snapshot.get("tag")) or None,
+        "createdAt": rfc3339(_number(snapshot.get("submitted_at")) or _number(snapshot.get("updated_at")) or 0.0),
+        "startedAt": moment(_number(snapshot.get("start_time"))),
+        "completedAt": moment(_number(snapshot.get("end_time"))),
         "tags": [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list | tuple) else [],
-        "attempt": integer(snapshot.get("attempt")),
+        "attempt": _integer(snapshot.get("attempt")),
     }
     optional: dict[str, Any] = {
-        "error": text(snapshot.get("error")),
-        "cancelRequestedAt": moment(number(snapshot.get("cancel_requested_at"))),
-        "timeoutSec": number(snapshot.get("timeout_sec")),
+        "error": _text(snapshot.get("error")),
+        "cancelRequestedAt": moment(_number(snapshot.get("cancel_requested_at"))),
+        "timeoutSec": _number(snapshot.get("timeout_sec")),
     }
     if parameters:
         params = snapshot.get("params")
@@ -89,3 +89,15 @@ def tags_out(found: Sequence[LabelCount], query: LabelQuery, limit: int) -> dict
 
 def _following(place: str | None, query: JobQuery | LabelQuery) -> dict[str, str]:
     return {} if place is None else {"nextToken": encode_token(place, query)}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: Any) -> float | int | None:
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _integer(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INTEGER else 0

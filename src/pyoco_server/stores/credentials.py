@@ -1,4 +1,7 @@
-"""API key records. Each holds a digest, never the key; an unreadable record authenticates nothing."""
+"""Credentials: records of API keys, and single-use tickets. Each holds a digest, never the key or the ticket.
+
+An unreadable key record authenticates nothing. The broker expires tickets.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from dataclasses import replace
 
 import orjson
 
-from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, from_plain, to_plain
-from pyoco_server.errors import AppendConflict
+from pyoco_server.domain.auth import api_keys, tickets
+from pyoco_server.domain.auth.api_keys import ApiKey, KeyId
+from pyoco_server.domain.auth.tickets import Ticket, TicketKey
+from pyoco_server.errors import AppendConflict, InternalError
 from pyoco_server.ports.broker import Entry, KeyValue, Stored, StreamState
 
 logger = logging.getLogger(__name__)
@@ -18,8 +23,6 @@ MAX_RETRIES = 20
 
 
 class KeyStore:
-    """API key records by key id."""
-
     def __init__(self, bucket: KeyValue) -> None:
         self._bucket = bucket
 
@@ -49,15 +52,39 @@ class KeyStore:
         return await self._bucket.state()
 
 
+class TicketStore:
+    """Tickets that were issued and not used yet, by the digest of their secret."""
+
+    def __init__(self, bucket: KeyValue) -> None:
+        self._bucket = bucket
+
+    async def add(self, key: TicketKey, ticket: Ticket) -> None:
+        """Store a new ticket. The key is unique, so a refusal means that an earlier attempt was stored."""
+        await self._bucket.put(key, orjson.dumps(tickets.to_plain(ticket)), revision=0)
+
+    async def take(self, key: TicketKey) -> Ticket | None:
+        """Return a ticket and remove it: of all callers with the same key, at most one gets it.
+
+        A ticket whose removal was not acknowledged is lost; the alternative would be two holders.
+        """
+        entry = await self._bucket.get(key)
+        if entry is None or entry.value is None or await self._bucket.purge(key, revision=entry.revision) is None:
+            return None
+        try:
+            return tickets.from_plain(orjson.loads(entry.value))
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            raise InternalError("the stored ticket cannot be read") from error
+
+
 def _encode(record: ApiKey) -> bytes:
-    return orjson.dumps(to_plain(record))
+    return orjson.dumps(api_keys.to_plain(record))
 
 
 def _decode(entry: Entry) -> ApiKey | None:
     if entry.value is None:
         return None
     try:
-        record = from_plain(orjson.loads(entry.value))
+        record = api_keys.from_plain(orjson.loads(entry.value))
     except (ValueError, KeyError, TypeError, AttributeError):
         record = None
     if record is None or record.key_id != entry.key:
