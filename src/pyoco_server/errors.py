@@ -75,6 +75,14 @@ class GatewayUnreachable(PyocoError, number=1, kind=Kind.UNAVAILABLE):
     hint_ja = "Gateway を起動し（pyoco-server up）、アドレスを確認してください。"
 
 
+class GatewayStopping(PyocoError, number=64, kind=Kind.UNAVAILABLE):
+    """the gateway is stopping"""
+
+    message_ja = "Gatewayが停止中です"
+    hint = "Send the request again in a moment, or to another gateway; with its idempotency key it is carried out once."
+    hint_ja = "少し待つか、別の Gateway へ再送してください。idempotency key があれば一度だけ実行されます。"
+
+
 class InvalidRequest(PyocoError, number=2, kind=Kind.INVALID):
     """invalid request"""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from pyoco_server.http_api.middleware.rejection_log import MAX_LINES, WINDOW_SEC, LimitWarnings
 from pyoco_server.http_api.protocol.connection_limits import BoundedHttp
 from support.clocks import ManualClock
@@ -32,7 +34,12 @@ def test_errors_are_never_omitted() -> None:
     assert all(few.filter(line(logging.ERROR)) for _ in range(2 * MAX_LINES))
 
 
-def test_log_lines_of_bad_requests_are_throttled() -> None:
-    logger = logging.getLogger(BoundedHttp.__module__)
+def test_errors_that_peers_cause_are_throttled() -> None:
+    few = LimitWarnings(ManualClock(), up_to=logging.ERROR)
 
-    assert any(isinstance(one, LimitWarnings) for one in logger.filters)
+    assert sum(bool(few.filter(line(logging.ERROR))) for _ in range(2 * MAX_LINES)) == MAX_LINES
+
+
+@pytest.mark.parametrize("name", [BoundedHttp.__module__, f"{BoundedHttp.__module__}.peers"])
+def test_log_lines_of_bad_requests_are_throttled(name: str) -> None:
+    assert any(isinstance(one, LimitWarnings) for one in logging.getLogger(name).filters)

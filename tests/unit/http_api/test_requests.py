@@ -407,7 +407,7 @@ async def test_a_request_that_outlasts_the_shutdown_is_answered_503_and_not_500(
     sent = await task
 
     assert sent[0]["status"] == 503
-    assert orjson.loads(sent[1]["body"])["err_id"] == "ERR-PYOCO-0001"
+    assert orjson.loads(sent[1]["body"])["err_id"] == "ERR-PYOCO-0064"
 
 
 async def test_a_cancelled_stream_ends_without_a_second_response() -> None:

@@ -57,14 +57,15 @@ class RejectionLog:
 
 
 class LimitWarnings(logging.Filter):
-    """The same limit for the warnings of a library's logger; other levels pass."""
+    """The same limit for the records of a library's logger from WARNING up to a level; others pass."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, up_to: int = logging.WARNING) -> None:
         super().__init__()
+        self._up_to = up_to
         self._window = Window(clock)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        more = self._window.take() if record.levelno == logging.WARNING else {}
+        more = self._window.take() if logging.WARNING <= record.levelno <= self._up_to else {}
         if more is not None:
             record.__dict__.update(more)
         return more is not None

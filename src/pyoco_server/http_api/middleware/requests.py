@@ -12,11 +12,11 @@ from prometheus_client import Histogram
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pyoco_server.errors import CrossSiteRefused, GatewayUnreachable, InvalidRequest, RequestTooLarge
+from pyoco_server.errors import CrossSiteRefused, GatewayStopping, InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.responses.problems import response_for
 from pyoco_server.services.projections.lists import list_is_stale
 
-STOPPING = "the gateway is stopping; the request may have been carried out. Repeat it with its idempotency key"
+STOPPING = "the gateway is stopping; the request may have been carried out"
 
 # Between two chunks of a body; a client that pauses longer only holds a connection.
 BODY_PATIENCE_SEC = 20.0
@@ -91,7 +91,7 @@ class RequestMiddleware:
             # Only the server cancels a request: it stops, and the request has outlasted the time for that.
             if is_answered:
                 raise
-            await response_for(Request(scope), GatewayUnreachable(STOPPING))(scope, receive, send_first)
+            await response_for(Request(scope), GatewayStopping(STOPPING))(scope, receive, send_first)
         finally:
             if not is_answered:  # an exception: the framework answers it outside of all middleware
                 self._observe(scope, 500, self.now() - began)

@@ -37,6 +37,9 @@ CLOSE_PATIENCE_SEC = 5.0
 _logger = logging.getLogger(__name__)
 _logger.setLevel(logging.WARNING)
 _logger.addFilter(LimitWarnings(SystemClock()))
+# The library of WebSockets logs every fault of a peer as an error, with a traceback.
+_peer_logger = logging.getLogger(f"{__name__}.peers")
+_peer_logger.addFilter(LimitWarnings(SystemClock(), up_to=logging.ERROR))
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -118,7 +121,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self.logger = self.conn.logger = _logger
+        self.logger, self.conn.logger = _logger, _peer_logger
         self.conn.debug = False
         self._abort: asyncio.TimerHandle | None = None
 

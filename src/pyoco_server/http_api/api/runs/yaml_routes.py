@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request, Response
 
-from pyoco_server.adapters.flow_graph import read_flow_file
+from pyoco_server.adapters.flow_graph import read_flow_file_aside
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.idempotency.keys import FormPart
@@ -48,9 +46,8 @@ async def submit_run_yaml(request: Request) -> Response:
             texts = {name: value for name, value in form.items() if isinstance(value, str) and name != "workflow"}
     except RequestTooLarge as error:
         raise _too_large(limit) from error  # all other parts are small
-    # A hostile file takes tenths of a second, which would block all other requests.
-    flow = await asyncio.to_thread(read_flow_file, data, max_bytes=limit, allowed=patterns_of(config.callable_allow))
-    workflow = Workflow(data.decode(), flow)  # decodable: read_flow_file rejects other bytes
+    flow = await read_flow_file_aside(data, max_bytes=limit, allowed=patterns_of(config.callable_allow))
+    workflow = Workflow(data.decode(), flow)  # decodable: other bytes are rejected
     fields = validate(schemas.RunYamlFields, texts)
     asked = request_of(
         caller_of(request),
