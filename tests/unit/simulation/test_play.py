@@ -13,7 +13,7 @@ from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.rejection import Rejection, finished
 from pyoco_server.domain.execution.state import Execution
 from pyoco_server.services.claims import claim_node
-from pyoco_server.services.executions import command_handler, execution_cache, service
+from pyoco_server.services.executions import cancel, command_handler, execution_cache
 from pyoco_server.services.maintenance import cancels, snapshots
 from pyoco_server.stores import IdempotencyStore
 from pyoco_server.testing.index import MemoryRunIndex
@@ -59,7 +59,7 @@ def cancels_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def confirm_nothing(*args: object, **named: object) -> None:
         return
 
-    monkeypatch.setattr(service, "confirm_or_signal", confirm_nothing)
+    monkeypatch.setattr(cancel, "confirm_or_signal", confirm_nothing)
     monkeypatch.setattr(cancels, "confirm_or_signal", confirm_nothing)
 
 

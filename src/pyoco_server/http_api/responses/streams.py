@@ -7,7 +7,7 @@ generator, when its reader disconnects, loses its access, or reads nothing for `
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any
 
@@ -32,10 +32,15 @@ SSE_HEADERS = {
 _LINE_BREAKS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
 
 
-def described(description: str, example: str) -> dict[str, Any]:
-    """A response of server-sent events, for the OpenAPI document."""
-    content = {EventStream.media_type: {"schema": {"type": "string"}, "example": example}}
-    return {"description": description, "content": content}
+def described(description: str, example: str, names: Sequence[str] = ()) -> dict[str, Any]:
+    """A response of server-sent events with these names (none: any), for the OpenAPI document."""
+    properties = {
+        "event": {"enum": names} if names else {"type": "string"},
+        "id": {"type": "string", "description": "`Last-Event-ID` resumes behind it."},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    }
+    schema = {"type": "object", "required": ["event", "data"], "properties": properties}
+    return {"description": description, "content": {EventStream.media_type: {"schema": schema, "example": example}}}
 
 
 def event(name: str, data: bytes, event_id: int | str | None = None) -> bytes:

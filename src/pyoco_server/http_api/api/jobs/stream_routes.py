@@ -40,6 +40,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
         "Events `logEntry`, one per line, with an `id` to resume from; comments are heartbeats. When the job is over "
         "and all its lines are sent, `end` has its status, and the stream closes.",
         EXAMPLE,
+        ("logEntry", "end"),
     ),
     204: {"description": "The job is over and the caller has its end: a browser does not connect again."},
     **job_failures(404, 422, 503),

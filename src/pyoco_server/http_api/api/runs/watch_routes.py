@@ -40,6 +40,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
         "each is `{run_id, snapshot, ts}`: a RunSnapshot and the unix seconds at which the run was in that state. The "
         "stream ends right after the snapshot of a finished run.",
         EXAMPLE,
+        ("snapshot", "heartbeat"),
     ),
     204: {"description": "The run is finished and the caller has seen it: a browser does not connect again."},
     **failures(404, 422, 503),
