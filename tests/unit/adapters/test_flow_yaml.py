@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from contextlib import chdir, suppress
 from pathlib import Path
 
@@ -271,3 +273,18 @@ def test_the_limits_are_documented() -> None:
     assert f"more than {strict_yaml.MAX_ALIASES} aliases or {strict_yaml.MAX_ALIASED_CHARS // 1024} KiB" in text
     assert f"more than {strict_yaml.MAX_DEPTH} levels or {strict_yaml.MAX_VALUES} values" in text
     assert f"at most {flow_graph.MAX_EXPRESSION_CHARS} characters" in text
+
+
+async def test_files_that_wait_for_the_parser_leave_the_default_executor_free() -> None:
+    data = b"tasks:\n  a: {callable: tasks:a}\nflow:\n  graph: a\n"
+    may_parse = threading.Event()
+    flow_graph._PARSER.submit(may_parse.wait, 10)
+
+    async with asyncio.timeout(10):
+        waiting = [
+            asyncio.create_task(flow_graph.read_flow_file_aside(data, max_bytes=1_000, allowed=())) for _ in range(50)
+        ]
+        await asyncio.to_thread(may_parse.set)
+        flows = await asyncio.gather(*waiting)
+
+    assert all(flow.graph.nodes == ("a",) for flow in flows)
