@@ -12,8 +12,10 @@ import pytest
 from fastapi import FastAPI, HTTPException, Query, Request
 from starlette.types import Message
 
-from pyoco_server.errors import BrokerUnavailable, Kind, PyocoError, RunNotFound, catalogue
+from pyoco_server.errors import BrokerUnavailable, InvalidRequest, Kind, PyocoError, RunNotFound, catalogue
+from pyoco_server.http_api.api.runs.schemas import RunSubmitRequest
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
+from pyoco_server.http_api.protocol.request_parsing import read
 from pyoco_server.http_api.responses import problems
 
 SECRET = "postgres://user:secret@host"
@@ -214,11 +216,17 @@ async def test_an_invalid_parameter_is_named_with_the_error_id_of_its_route(path
 
 
 def test_at_most_five_findings_are_reported() -> None:
-    findings = [{"loc": ("body", "params", n), "msg": "wrong"} for n in range(9)]
+    findings = [{"loc": ("body", "params", n), "type": "value_error", "msg": "wrong"} for n in range(9)]
 
     described = problems.describe(findings)
 
     assert described.split("; ") == [f"params.{n}: wrong" for n in range(5)]
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b"7"])
+def test_a_body_that_is_no_object_is_described_without_names_of_classes(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="a JSON object is required"):
+        read(RunSubmitRequest, body)
 
 
 async def test_a_disconnect_during_the_body_is_no_server_error(caplog: pytest.LogCaptureFixture) -> None:

@@ -205,12 +205,17 @@ def status_of(error: PyocoError, path: str) -> int:
     return STATUS[error.kind]
 
 
+# pydantic's messages about these name classes of this program.
+_NOT_AN_OBJECT = ("model_type", "model_attributes_type")
+
+
 def describe(errors: Sequence[Any]) -> str:
     """The first validation errors in one line: where, and what is wrong."""
     found = []
     for error in errors[:5]:
         place = ".".join(str(part) for part in error["loc"] if part not in ("body", "query", "path"))[:MAX_PLACE_CHARS]
-        found.append(f"{place}: {error['msg']}" if place else str(error["msg"]))
+        message = "a JSON object is required" if error["type"] in _NOT_AN_OBJECT else error["msg"]
+        found.append(f"{place}: {message}" if place else message)
     return "; ".join(found)
 
 
