@@ -73,8 +73,8 @@ def test_every_field_is_read_and_defaults_are_filled_in() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        (None, "should be a valid dictionary"),
-        ([], "should be a valid dictionary"),
+        (None, "a JSON object is required"),
+        ([], "a JSON object is required"),
         ({}, "nodes: Field required"),
         ({"nodes": []}, "at least 1 item"),
         ({"nodes": ["a"], "node": 1}, "node: Extra inputs are not permitted"),
