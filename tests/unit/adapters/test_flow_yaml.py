@@ -284,6 +284,7 @@ async def test_files_that_wait_for_the_parser_leave_the_default_executor_free() 
         waiting = [
             asyncio.create_task(flow_graph.read_flow_file_aside(data, max_bytes=1_000, allowed=())) for _ in range(50)
         ]
+        await asyncio.sleep(0)  # all of them wait for the parser now
         await asyncio.to_thread(may_parse.set)
         flows = await asyncio.gather(*waiting)
 
