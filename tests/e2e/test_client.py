@@ -29,6 +29,7 @@ def address(folder: Path) -> Iterator[str]:
     with client("init", ".", cwd=folder) as first:
         assert first.exit_code() == 0
     with up_with_worker(folder, "--worker-concurrency", "2", "--worker-id", "local", env=QUICK) as system:
+        system.out.wait_for('"message":"worker ready"')
         yield address_of(system)
 
 
