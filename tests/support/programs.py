@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -173,5 +174,9 @@ def connected(program: Program) -> httpx.Client:
 
 
 def run_of(client: httpx.Client, run_id: str) -> dict[str, Any]:
-    run: dict[str, Any] = client.get(f"/runs/{run_id}").json()
+    """The run, as soon as the broker answers: under load a reply may be late."""
+    answer = until(
+        lambda: client.get(f"/runs/{run_id}"), lambda answer: answer.status_code != HTTPStatus.SERVICE_UNAVAILABLE
+    )
+    run: dict[str, Any] = answer.json()
     return run
