@@ -75,7 +75,8 @@ On a terminal, `watch`, `submit --watch` and `execute --watch` draw the tasks wi
 run, and end with one line. Elsewhere, and with `TERM=dumb`, they print one line per change. `NO_COLOR` is heeded. What
 other people named (flows, tasks, labels, errors) is shown without control characters; in JSON these are escaped.
 
-Messages are in Japanese where the locale is (`LC_ALL`, `LC_MESSAGES`, `LANG`), and the server is asked for the same.
+Messages and `--help` are in Japanese where the locale is (`LC_ALL`, `LC_MESSAGES`, `LANG`), and the server is asked for
+the same. `pyoco-server`, `pyoco-worker` and `pyoco-server-admin` do likewise.
 
 ## Exit codes
 

@@ -10,6 +10,8 @@ import re
 from enum import Enum
 from typing import Any, ClassVar
 
+from pyoco_server.japanese import japanese
+
 
 class Kind(Enum):
     """The category of an error; edges map kinds, never classes."""
@@ -60,6 +62,12 @@ class PyocoError(Exception):
     def texts(self, language: str) -> tuple[str, str]:
         """Message and hint in Japanese (`ja`) or English."""
         return (self.message_ja, self.hint_ja) if language == "ja" else (self.message(), self.hint)
+
+    def detail_in(self, language: str) -> str:
+        """The detail in Japanese (`ja`) or English; the catalogues of `japanese` have its text."""
+        if language != "ja":
+            return self.detail
+        return self.message_ja if self.detail == self.message() else japanese(self.detail)
 
     @classmethod
     def ids(cls) -> dict[str, str]:

@@ -226,8 +226,8 @@ def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path:
     assert code == 1
     assert server.headers[0]["Accept-Language"] == "ja"
     assert program.err.all() == [
-        "error: runが見つかりません [ERR-PYOCO-0005]",
-        "hint: run_id を確認してください。",
+        "エラー: runが見つかりません [ERR-PYOCO-0005]",
+        "対処: run_id を確認してください。",
     ]
     assert program.out.all() == []
 

@@ -14,7 +14,7 @@ import typer
 from typer import Argument, Option
 
 from pyoco_server.cli import output
-from pyoco_server.cli.output import print_stderr
+from pyoco_server.cli.output import localized, print_stderr
 from pyoco_server.cli.stdout import show, write, write_json
 from pyoco_server.cli.suggestions import invalid
 from pyoco_server.cli.tables import Table
@@ -72,8 +72,14 @@ def create(
         write_json({"api_key": made.api_key, **_as_json(made.record)})
     else:
         write(made.api_key)
-    print_stderr(f"created key {made.record.key_id} of tenant {tenant}; it is shown only once, so store it safely")
-    print_stderr(f"to revoke it: {PROGRAM} api-key revoke {made.record.key_id}")
+    key_id = made.record.key_id
+    print_stderr(
+        localized(
+            f"created key {key_id} of tenant {tenant}; it is shown only once, so store it safely",
+            f"tenant {tenant} の key {key_id} を作成しました。再表示はできないため、安全な場所に保存してください",
+        )
+    )
+    print_stderr(f"{localized('to revoke it', '失効させるには')}: {PROGRAM} api-key revoke {key_id}")
 
 
 @api_key.command("list", epilog=LIST_EXAMPLE)
@@ -89,7 +95,8 @@ def list_keys(
     if records or output_form == "json":
         show(output_form, [_as_json(record) for record in records], KEYS)
     else:
-        print_stderr(f"there are no keys; create one: {PROGRAM} api-key create --tenant team-a")
+        there_are_none = localized("there are no keys; create one", "key がありません。作成するには")
+        print_stderr(f"{there_are_none}: {PROGRAM} api-key create --tenant team-a")
 
 
 @api_key.command(epilog=REVOKE_EXAMPLE)
@@ -106,7 +113,13 @@ def revoke(
     record = _with_keys(lambda keys: keys.revoke(wanted), nats_url, data_dir)
     if output_form == "json":
         write_json(_as_json(record))
-    print_stderr(f"revoked key {record.key_id} of tenant {record.tenant_id} at {as_utc(record.revoked_at)}")
+    at = as_utc(record.revoked_at)
+    print_stderr(
+        localized(
+            f"revoked key {record.key_id} of tenant {record.tenant_id} at {at}",
+            f"tenant {record.tenant_id} の key {record.key_id} を失効させました（{at}）",
+        )
+    )
 
 
 def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, data_dir: str | None) -> T:

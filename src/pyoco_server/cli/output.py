@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 from pyoco_server.cli.suggestions import example_of, suggest
 from pyoco_server.cli.terminal_escape import escape_lines
 from pyoco_server.errors import InvalidUsage, PyocoError, catalogue
+from pyoco_server.japanese import japanese
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -39,14 +40,16 @@ def print_error(error: PyocoError, example: str | None = None) -> None:
 
 
 def with_japanese(message: str, detail: str) -> str:
-    """The Japanese message, followed by the English detail unless that is the same message."""
-    return message if detail in (message, *(known.message() for known in catalogue())) else f"{message}: {detail}"
+    """The Japanese message, followed by the detail unless that is the same message."""
+    if detail in (message, *(known.message() for known in catalogue())):
+        return message
+    return f"{message}: {japanese(detail)}"
 
 
 def print_problem(detail: str, err_id: str | None, hint: str | None, example: object = None) -> None:
-    print_stderr(f"error: {detail} [{err_id}]" if err_id else f"error: {detail}")
+    print_stderr(f"{localized('error', 'エラー')}: {detail}{f' [{err_id}]' if err_id else ''}")
     if hint:
-        print_stderr(f"hint: {hint}")
+        print_stderr(f"{localized('hint', '対処')}: {hint}")
     if example:
         print_stderr(f"{localized('example', '修正例')}: {example}")
 
@@ -58,6 +61,10 @@ def run(app: typer.Typer, name: str) -> None:
 
 def _exit_code(app: typer.Typer, name: str, arguments: list[str]) -> int:
     command = typer.main.get_command(app)
+    if is_japanese():
+        from pyoco_server.cli.japanese_help import translate_help
+
+        translate_help(command)
     try:
         returned = command(args=arguments, prog_name=name, standalone_mode=False)
     except TyperException as error:

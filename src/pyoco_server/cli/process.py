@@ -7,7 +7,7 @@ import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from pyoco_server.cli.output import INTERRUPTED, OK, print_stderr
+from pyoco_server.cli.output import INTERRUPTED, OK, localized, print_stderr
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 
 
@@ -68,8 +68,13 @@ def find_broker(config: NatsBackendConfig, nats_url: str | None, data_dir: str |
         return config
     found = locate_broker(config)
     if found is config:
+        folder, address = config.data_dir, config.nats_url_without_secrets
         print_stderr(
-            f"no pyoco-server is up with the data folder {config.data_dir}; trying {config.nats_url_without_secrets} "
-            "(--data-dir or --nats-url names another)"
+            localized(
+                f"no pyoco-server is up with the data folder {folder}; trying {address} "
+                "(--data-dir or --nats-url names another)",
+                f"データフォルダ {folder} で稼働中の pyoco-server がないため、{address} に接続します"
+                "（--data-dir か --nats-url で指定できます）",
+            )
         )
     return found

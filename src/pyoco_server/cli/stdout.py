@@ -53,7 +53,11 @@ def _broken_pipe_ends_program() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise typer.Exit(OK) from None
-        print_stderr(f"error: the output cannot be written: {error.strerror}")
+        print_stderr(
+            localized(
+                f"error: the output cannot be written: {error.strerror}", f"エラー: 出力できません: {error.strerror}"
+            )
+        )
         raise typer.Exit(FAILED) from None
 
 

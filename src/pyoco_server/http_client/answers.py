@@ -14,6 +14,8 @@ from pyoco_server.http_client.errors import (
     Unavailable,
     UnexpectedAnswer,
     http_error_class,
+    in_language,
+    language_of,
 )
 from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.requests import Request
@@ -45,8 +47,10 @@ def result(request: Request[T], response: httpx.Response) -> T:
 
 def unexpected(response: httpx.Response, why: str) -> UnexpectedAnswer:
     """The answer is a success, and not what a gateway sends."""
-    hint = "Check the address, and what stands between here and the gateway."
-    return UnexpectedAnswer(f"{_origin(response)}{why}", request=response.request, response=response, hint=hint)
+    language = language_of(response.request)
+    detail = in_language(f"{_origin(response)}{why}", language)
+    hint = in_language("Check the address, and what stands between here and the gateway.", language)
+    return UnexpectedAnswer(detail, request=response.request, response=response, hint=hint)
 
 
 def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
@@ -134,7 +138,8 @@ def _string(body: dict[str, Any], name: str) -> str | None:
 
 def _foreign_detail(response: httpx.Response) -> str:
     text = _plain(_text(response))
-    return f"{_origin(response)}: {text}" if text else _origin(response)
+    origin = in_language(_origin(response), language_of(response.request))
+    return f"{origin}: {text}" if text else origin
 
 
 def _origin(response: httpx.Response) -> str:

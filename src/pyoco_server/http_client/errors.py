@@ -6,6 +6,19 @@ from pyoco_server.http_client.lean_httpx import httpx
 from pyoco_server.http_client.models.runs import RunSnapshot
 
 
+def in_language(text: str, language: str | None) -> str:
+    """The SDK's own text in the language that the client asks the gateway for (`language="ja"`)."""
+    if not (language or "").lower().startswith("ja"):
+        return text
+    from pyoco_server.japanese import japanese
+
+    return japanese(text)
+
+
+def language_of(request: httpx.Request | None) -> str | None:
+    return None if request is None else request.headers.get("Accept-Language")
+
+
 class PyocoClientError(Exception):
     """Base of every error of the SDK. `str()` says what is wrong and what to do next."""
 
@@ -124,11 +137,12 @@ class GatewayUnreachable(PyocoClientError, httpx.TransportError):
 
     err_id = "ERR-PYOCO-0001"
     msg_id = "MSG-PYOCO-0001"
-    hint = "Start the gateway (pyoco-server up) and check the address."
+    hint: str = "Start the gateway (pyoco-server up) and check the address."
 
     def __init__(self, detail: str, *, request: httpx.Request | None = None) -> None:
-        self.detail = detail
-        super().__init__(f"{detail} ({self.err_id}). {self.hint}", request=request)
+        language = language_of(request)
+        self.detail, self.hint = in_language(detail, language), in_language(self.hint, language)
+        super().__init__(f"{self.detail} ({self.err_id}). {self.hint}", request=request)
 
 
 class SubmitUncertain(GatewayUnreachable):
@@ -149,13 +163,14 @@ class SubmitUncertain(GatewayUnreachable):
 class WaitTimeout(PyocoClientError, TimeoutError):
     """The run did not finish in time. It continues; waiting again is possible."""
 
-    hint = "The run continues; wait again, or see explain_run."
+    hint: str = "The run continues; wait again, or see explain_run."
 
-    def __init__(self, run_id: str, timeout_sec: float, snapshot: RunSnapshot) -> None:
+    def __init__(self, run_id: str, timeout_sec: float, snapshot: RunSnapshot, *, language: str | None = None) -> None:
         self.run_id = run_id
         self.timeout_sec = timeout_sec
         self.snapshot = snapshot
-        self.detail = f"run {run_id} is {snapshot.get('status')}, not finished after {timeout_sec:g} s"
+        detail = f"run {run_id} is {snapshot.get('status')}, not finished after {timeout_sec:g} s"
+        self.detail, self.hint = in_language(detail, language), in_language(self.hint, language)
         super().__init__(f"{self.detail}. {self.hint}")
 
 

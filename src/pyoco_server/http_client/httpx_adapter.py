@@ -57,5 +57,6 @@ def request_options(request: Request[Any], connection: Connection, silence_sec: 
 
 
 def without_credentials(request: httpx.Request) -> httpx.Request:
-    """The request without headers and body: errors carry it into logs."""
-    return httpx.Request(request.method, request.url)
+    """The request without body and headers but its language: errors carry it into logs."""
+    kept = [(name, value) for name, value in request.headers.items() if name == "accept-language"]
+    return httpx.Request(request.method, request.url, headers=kept)

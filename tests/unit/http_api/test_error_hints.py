@@ -33,7 +33,7 @@ def test_a_rejection_has_a_hint_in_the_requested_language(guard: str) -> None:
 def test_other_errors_have_the_hint_of_the_catalogue() -> None:
     for error in (CommandRejected("no", guard=RejectionReason.TOO_MANY_TAGS.name), SnapshotTooLarge()):
         assert message_and_hint(error) == (error.detail, error.hint)
-        assert message_and_hint(error, "ja") == (error.detail, error.hint_ja)
+        assert message_and_hint(error, "ja") == (error.detail_in("ja"), error.hint_ja)
 
 
 def test_a_missing_execution_is_called_an_execution() -> None:

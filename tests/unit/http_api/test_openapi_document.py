@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 from fastapi.routing import APIRoute
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import scope_names
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.middleware.authentication import required_scopes
+from pyoco_server.http_api.openapi.document import _in_japanese
 
 
 def test_every_operation_names_the_scopes_that_are_enforced() -> None:
@@ -45,6 +47,30 @@ def test_the_document_is_the_same_each_time() -> None:
     assert app.openapi() == app.openapi()
 
 
+async def test_the_document_is_in_the_language_of_the_request_and_cached_per_language() -> None:
+    transport = httpx.ASGITransport(app=create_app(NatsBackendConfig()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        english = await client.get("/openapi.json")
+        japanese = await client.get("/openapi.json", headers={"Accept-Language": "ja-JP,ja;q=0.9,en;q=0.8"})
+        known = {"Accept-Language": "ja", "If-None-Match": japanese.headers["etag"]}
+        unchanged = await client.get("/openapi.json", headers=known)
+        other = await client.get("/openapi.json", headers=known | {"Accept-Language": "en"})
+
+    assert english.json()["paths"]["/runs"]["post"]["summary"] == "Submit Run"
+    assert japanese.json()["paths"]["/runs"]["post"]["summary"] == "run を投入する"
+    assert (english.headers["content-language"], japanese.headers["content-language"]) == ("en", "ja")
+    assert english.headers["vary"] == japanese.headers["vary"] == "Accept-Language"
+    assert (unchanged.status_code, unchanged.content, other.content) == (304, b"", english.content)
+
+
+def test_the_japanese_document_differs_in_its_texts_only() -> None:
+    app = create_app(NatsBackendConfig())
+    english, japanese = app.openapi(), _in_japanese(app.openapi())
+
+    assert list(_without_texts(english)) == list(_without_texts(japanese))
+    assert english != japanese
+
+
 def test_every_reference_resolves() -> None:
     document = create_app(NatsBackendConfig()).openapi()
     references = list(_references(document))
@@ -55,6 +81,19 @@ def test_every_reference_resolves() -> None:
         for part in reference.removeprefix("#/").split("/"):
             assert part in found, reference
             found = found[part]
+
+
+def _without_texts(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict):
+        for name, part in node.items():
+            yield name
+            if name not in ("summary", "description") or not isinstance(part, str):
+                yield from _without_texts(part)
+    elif isinstance(node, list):
+        for part in node:
+            yield from _without_texts(part)
+    else:
+        yield node
 
 
 def _references(node: Any) -> Iterator[str]:

@@ -133,7 +133,7 @@ async def test_under_jobs_an_error_is_a_problem_document() -> None:
         "type": "urn:pyoco:error:ERR-PYOCO-0005",
         "title": RunNotFound.message_ja,
         "status": 404,
-        "detail": "run not found",
+        "detail": RunNotFound.message_ja,
         "instance": "/jobs/missing",
         "code": "EXECUTION_NOT_FOUND",
         "errId": "ERR-PYOCO-0005",

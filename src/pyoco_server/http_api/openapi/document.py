@@ -1,16 +1,22 @@
-"""Adds credentials, scopes and idempotency keys of each operation to the OpenAPI document."""
+"""The OpenAPI document: credentials, scopes and idempotency keys of each operation, in English and Japanese."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
 from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.http_api.middleware.authentication import required_scopes
+from pyoco_server.http_api.protocol.conditional import is_known, strong_tag
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.negotiation import preferred_language
 from pyoco_server.http_api.responses.problems import JobProblem, dialect_of
+from pyoco_server.japanese import japanese
 
 _REFUSALS = {
     "401": "No credentials, or a bearer token that is not accepted (with authentication on)",
@@ -23,8 +29,41 @@ _REPLAYED = {
 }
 
 
+# Values that a program sends or gets: the same in every language.
+_VALUES = ("example", "examples", "default", "enum", "const")
+
+
 class DocumentedApp(FastAPI):
     """The document describes access in every mode: a client is written once for all of them."""
+
+    def setup(self) -> None:
+        """Serve the document in the language of the request."""
+        documents: dict[tuple[str, str], tuple[bytes, str]] = {}
+
+        async def openapi(request: Request) -> Response:
+            language, root = preferred_language(request), request.scope.get("root_path", "").rstrip("/")
+            if (language, root) not in documents:
+                body = orjson.dumps(self._document(language, root))
+                documents[language, root] = body, strong_tag(language, body.decode())
+            body, tag = documents[language, root]
+            headers = {
+                "ETag": tag,
+                "Vary": "Accept-Language",
+                "Content-Language": language,
+                "Cache-Control": "private, no-cache",
+            }
+            if is_known(request.headers.get("if-none-match"), tag):
+                return Response(status_code=304, headers=headers)
+            return json_response(body, headers=headers)
+
+        if self.openapi_url:
+            self.add_route(self.openapi_url, openapi, include_in_schema=False)
+
+    def _document(self, language: str, root: str) -> dict[str, Any]:
+        document = self.openapi()
+        if root:
+            document = document | {"servers": [{"url": root}, *document.get("servers", [])]}
+        return _in_japanese(document) if language == "ja" else document
 
     def openapi(self) -> dict[str, Any]:
         document = super().openapi()
@@ -44,6 +83,22 @@ class DocumentedApp(FastAPI):
                     if method in _CHANGING and not is_answered_anew(route.endpoint):
                         _describe_keys(operation)
         return document
+
+
+def _in_japanese(node: Any) -> Any:
+    """The same document with the texts for people in Japanese."""
+    if isinstance(node, list):
+        return [_in_japanese(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        name: part
+        if name in _VALUES
+        else japanese(part, "openapi")
+        if name in ("summary", "description") and isinstance(part, str)
+        else _in_japanese(part)
+        for name, part in node.items()
+    }
 
 
 def _describe_keys(operation: dict[str, Any]) -> None:

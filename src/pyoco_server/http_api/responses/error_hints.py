@@ -63,11 +63,11 @@ _NOT_FOUND = (
 )
 
 
-def message_of(error: PyocoError) -> str:
+def message_of(error: PyocoError, language: str) -> str:
     """The message of an error. For a malformed id the core only knows that the run does not exist."""
     if isinstance(error, RunNotFound) and error.detail == error.message():
-        return f"there is no execution {error.facts.get('run_id', '')}".rstrip()
-    return error.detail
+        error = RunNotFound(f"there is no execution {error.facts.get('run_id', '')}".rstrip())
+    return error.detail_in(language)
 
 
 def hint_of(error: PyocoError, language: str) -> str:

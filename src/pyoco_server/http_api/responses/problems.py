@@ -127,13 +127,19 @@ class Dialect:
 
 def _run_body(error: PyocoError, language: str, _status: int, _path: str) -> dict[str, Any]:
     message, hint = error.texts(language)
-    return {"detail": error.detail, "err_id": error.err_id, "msg_id": error.msg_id, "message": message, "hint": hint}
+    return {
+        "detail": error.detail_in(language),
+        "err_id": error.err_id,
+        "msg_id": error.msg_id,
+        "message": message,
+        "hint": hint,
+    }
 
 
 def _execution_body(error: PyocoError, language: str, _status: int, _path: str) -> dict[str, Any]:
     facts = {"executionId" if name == "run_id" else to_camel(name): value for name, value in error.facts.items()}
     ids = {"errId": error.err_id, "msgId": error.msg_id, "hint": hint_of(error, language)}
-    return {"error": {"code": error.code, "message": message_of(error), "details": facts | ids}}
+    return {"error": {"code": error.code, "message": message_of(error, language), "details": facts | ids}}
 
 
 def _job_body(error: PyocoError, language: str, status: int, path: str) -> dict[str, Any]:
@@ -143,7 +149,7 @@ def _job_body(error: PyocoError, language: str, status: int, path: str) -> dict[
         "type": f"urn:pyoco:error:{error.err_id}",
         "title": message,
         "status": status,
-        "detail": error.detail,
+        "detail": error.detail_in(language),
         "instance": path[:MAX_PLACE_CHARS],
         "code": error.code,
         "errId": error.err_id,
@@ -186,7 +192,7 @@ def response_for(request: Request, error: PyocoError, status: int | None = None)
         logger.error("request failed", exc_info=error, extra=context | ids)
     else:
         request.app.state.rejections.note(error, context)
-    headers = {}
+    headers = {"Vary": "Accept-Language"}
     if status == 503:
         headers["Retry-After"] = RETRY_AFTER_SEC
     elif status == 401:

@@ -302,7 +302,8 @@ class Streams:
             watch.poll_until_finished()
         last = cast("RunSnapshot", watch.last_snapshot)
         if not watch.has_ended():
-            raise WaitTimeout(run_id, timeout_sec or 0.0, last)
+            language = self._transport.connection.headers.get("Accept-Language")
+            raise WaitTimeout(run_id, timeout_sec or 0.0, last, language=language)
         return read_until_ended(self._transport, run_path(run_id), TERMINAL) or last
 
     def follow_events(self, execution_id: str, after: str | None) -> Generator[ExecutionEvent, None, None]:

@@ -195,7 +195,7 @@ async def get_explanation(
     explanation = await explanations.explain(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
     reasons = [_reason_out(reason, preferred_language(request)) for reason in explanation.reasons]
     body = asdict(explanation) | {"summary": reasons[0]["message"], "reasons": reasons}
-    return json_response(body)
+    return json_response(body, headers={"Vary": "Accept-Language"})
 
 
 def _reason_out(reason: Reason, language: str) -> dict[str, Any]:

@@ -1,0 +1,193 @@
+"""`--help` of `pyoco-client`."""
+
+from __future__ import annotations
+
+TEXTS = {
+    "Submit, show, watch and cancel runs of a pyoco server.": "pyoco server の run を投入・表示・監視・取消します。",
+    "PYOCO_SERVER, {url}.": "サーバーのアドレス。既定は PYOCO_SERVER、なければ {url}。",
+    "Better by PYOCO_API_KEY.": "API key。PYOCO_API_KEY での指定を推奨します。",
+    "A bearer token instead of a key.": "API key の代わりに使う bearer token。",
+    # Runs
+    "Run a flow that the workers serve. Params are merged in the order given; the last one wins.": (
+        "worker が持つ flow を実行します。params は指定順に統合され、後のものが優先されます。"
+    ),
+    "Which flow to run.": "実行する flow。",
+    "Which workers may take it; the server's default tag if absent.": (
+        "実行できる worker の tag。省略時はサーバーの既定の tag。"
+    ),
+    "Labels, joined by commas; repeatable.": "ラベル。カンマ区切り、繰り返し可。",
+    "Params from a JSON or YAML file, or - for stdin.": "params の JSON・YAML ファイル。- は標準入力。",
+    "Params as a JSON object.": "params（JSON オブジェクト）。",
+    "One param; the value is JSON or text.": "params の 1 項目。値は JSON か文字列。",
+    "Stop a run that takes longer; it is then FAILED.": "これより長い run を停止します（FAILED になります）。",
+    "Wait for the end and print the run.": "終了まで待ち、run を表示します。",
+    "Show it while it runs, as `watch` does.": "`watch` と同じように実行中の様子を表示します。",
+    "Stop waiting; the run continues.": "この秒数で待機をやめます。run は継続します。",
+    "What to print: json, or status with --watch.": "出力形式。既定は json、--watch では status。",
+    "Run a flow.yaml; its params are the flow's defaults.": (
+        "flow.yaml を実行します。params は flow の defaults です。"
+    ),
+    "The flow.yaml to run.": "実行する flow.yaml。",
+    "The name of the flow.": "flow の名前。",
+    "Show a run.": "run を表示します。",
+    "The run.": "run の id。",
+    "The same, as an option.": "同じものをオプションで指定します。",
+    "More fields; may be repeated.": "追加で取得する項目。繰り返し可。",
+    "Show the tasks of a run and their records.": "run の task とその記録を表示します。",
+    "List runs, last changed first.": "run を最近変化した順に一覧表示します。",
+    "Only runs of this status.": "このステータスの run だけ。",
+    "Only runs of this flow.": "この flow の run だけ。",
+    "Only runs with this routing tag.": "このルーティング tag の run だけ。",
+    "How many at most; 50 by default.": "最大件数。既定は 50。",
+    "List runs page by page: items, and the cursor of the next page.": (
+        "run をページ単位で一覧表示します（items と次のページの cursor）。"
+    ),
+    "Only runs that changed after this time.": "この時刻より後に変化した run だけ。",
+    "Continue behind a page: its next_cursor or nextCursor.": "前のページの next_cursor か nextCursor。続きを表示します。",
+    "Only of this flow.yaml.": "この flow.yaml の run だけ。",
+    "Show a run while it runs, until it ends.": "run の様子を終了まで表示します。",
+    "Exit with 1 unless it ends COMPLETED.": "COMPLETED 以外で終わったら終了コード 1。",
+    "Lines of text or JSON.": "出力形式。テキストの行か JSON。",
+    "Show the output of a run: each line with its time (UTC) and its task.": (
+        "run の出力を表示します。各行に時刻（UTC）と task が付きます。"
+    ),
+    "Continue with new output, until the run ends.": "run の終了まで、新しい出力を表示し続けます。",
+    "Only the last lines, this many.": "末尾からこの行数だけ。",
+    "Cancel a run. A finished run stays as it is, which is not an error.": (
+        "run を取り消します。終了済みの run は変わりません（エラーにはなりません）。"
+    ),
+    "Wait until the run has ended.": "run の終了まで待ちます。",
+    "Why; is stored with the run.": "理由。run とともに保存されます。",
+    "Explain why a run is not running, or why it ended as it did.": (
+        "run が実行されない理由、またはその結果で終わった理由を説明します。"
+    ),
+    # Executions
+    "Create an execution and start it. Params are merged in the order given; the last one wins.": (
+        "execution を作成して開始します。params は指定順に統合され、後のものが優先されます。"
+    ),
+    "A graph, a flow, or any name for an open graph.": "graph か flow の名前。ほかの名前なら open graph になります。",
+    "For a flow: which workers may run it.": "flow の場合: 実行できる worker の tag。",
+    "Show its nodes until it has ended.": "終了まで node の様子を表示します。",
+    "Show an execution and its nodes.": "execution とその node を表示します。",
+    "The execution.": "execution の id。",
+    "List the events of an execution: what happened, when (UTC) and by whom; as JSON, one event per line.": (
+        "execution の event（内容、UTC の時刻、実行者）を一覧表示します。JSON では 1 行に 1 event です。"
+    ),
+    "Continue with new events, until it has ended.": "終了まで、新しい event を表示し続けます。",
+    "List the nodes that wait for a decision, longest waiting first.": (
+        "判断を待っている node を、待ち時間の長い順に一覧表示します。"
+    ),
+    "Only of this graph.": "この graph のものだけ。",
+    "Resume the node that waits for a decision, or reject it.": "判断を待っている node を再開、または却下します。",
+    "Which node, if several wait.": "対象の node（複数が待っている場合）。",
+    "The answer to the prompt.": "prompt への回答。",
+    "Fail the node instead; its graph fails.": "node を失敗させます。graph も失敗します。",
+    "Why it is rejected.": "却下の理由。",
+    "List the stored graphs and the flows that workers announce, by id.": (
+        "登録済みの graph と、worker が公表している flow を id 順に一覧表示します。"
+    ),
+    "Only ids with this prefix.": "この文字列で始まる id だけ。",
+    "Store a graph under a name. A change makes a new version; an equal graph changes nothing.": (
+        "graph を登録します。変更すると新しい version になり、同じ内容なら変わりません。"
+    ),
+    "The graph, as JSON or YAML.": "graph の JSON・YAML ファイル。",
+    "Its name; by default from the file.": "graph の名前。既定はファイル内の名前。",
+    "Fail unless this is current; 0: unless it is new.": (
+        "現在の version がこれと異なれば失敗します。0 は新規の場合だけ登録します。"
+    ),
+    # Workers and wheels
+    "List the workers, or hide one from the lists.": "worker を一覧表示します。一覧で非表示にもできます。",
+    "active (the default): without stopped ones.": "対象。active（既定）は停止した worker を除きます。",
+    "Only workers in this state.": "この状態の worker だけ。",
+    "Also list hidden workers.": "非表示の worker も含めます。",
+    "How many at most.": "最大件数。",
+    "Hide this worker from lists.": "この worker を一覧で非表示にします。",
+    "Show it in lists again.": "この worker を再び一覧に表示します。",
+    "List the registered wheels, by name.": "登録済みの wheel を名前順に一覧表示します。",
+    "List uploads and deletions of wheels, newest first.": "wheel の登録と削除を新しい順に一覧表示します。",
+    "How many at most; 100 by default.": "最大件数。既定は 100。",
+    "Only events of this wheel.": "この wheel のものだけ。",
+    "Only events of this kind.": "この種類のものだけ。",
+    "Register a wheel; the workers install it. Its version must be newer than every registered one.": (
+        "wheel を登録し、worker にインストールさせます。登録済みのものより新しいバージョンが必要です。"
+    ),
+    "The wheel, under its own name.": "wheel のファイル。",
+    "Only workers of these tags; repeatable.": "対象とする worker の tag。繰り返し可。",
+    "Has no effect; for older scripts.": "効果はありません（古いスクリプトとの互換用）。",
+    "Download a wheel. A partial download writes nothing.": (
+        "wheel をダウンロードします。途中で失敗した場合、ファイルは作られません。"
+    ),
+    "As in demo-1.0-py3-none-any.whl.": "wheel のファイル名（例: demo-1.0-py3-none-any.whl）。",
+    "A file or folder; by default the current one.": "保存先のファイルかフォルダ。既定は現在のフォルダ。",
+    "Remove a wheel. Workers uninstall it at their next synchronisation.": (
+        "wheel を削除します。worker は次の同期でアンインストールします。"
+    ),
+    # Operation
+    "Print the metrics of the server in the format of Prometheus.": "サーバーのメトリクスを Prometheus 形式で表示します。",
+    "List the dead letters (failed jobs), newest first.": "dead letter（失敗した job）を新しい順に一覧表示します。",
+    "Only of this reason, such as execution_error or max_deliver.": (
+        "この理由のものだけ（execution_error、max_deliver など）。"
+    ),
+    "Only jobs with this routing tag.": "このルーティング tag の job だけ。",
+    "Only jobs of this flow.": "この flow の job だけ。",
+    "Run the job of a dead letter again, as a new run with the same flow, params, tag, labels and YAML.": (
+        "dead letter の job を、同じ flow・params・tag・ラベル・YAML の新しい run として再実行します。"
+    ),
+    "The number of the dead letter, as `dlq` shows it.": "dead letter の番号（`dlq` で表示されるもの）。",
+    "Show the new run while it runs, as `watch` does.": "`watch` と同じように新しい run の様子を表示します。",
+    "Check server, broker, credentials, workers and tags, and print what to do.": (
+        "サーバー・broker・認証情報・worker・tag を確認し、対処を表示します。"
+    ),
+    "Also check that a worker serves this tag.": "この tag を処理する worker がいることも確認します。",
+    "Write a first flow.yaml with its tasks.py, ready to run.": (
+        "すぐに実行できる最初の flow.yaml と tasks.py を作成します。"
+    ),
+    "Where to write; created if missing.": "作成先のフォルダ。なければ作成します。",
+    "Replace existing files.": "既存のファイルを置き換えます。",
+    "Print the script for completion of commands and options in a shell.": (
+        "シェルでコマンドとオプションを補完するスクリプトを表示します。"
+    ),
+    "bash, zsh or fish.": "bash、zsh、fish のいずれか。",
+    "Print the version of this client; `doctor` shows that of the server.": (
+        "このクライアントのバージョンを表示します。サーバーのバージョンは `doctor` で確認できます。"
+    ),
+    # Jobs
+    "Submit, list, show, label and remove jobs; read and follow their output.": (
+        "job の投入・一覧・表示・ラベル付け・削除と、出力の表示をします。"
+    ),
+    "Submit a job. Params are merged in the order given; the last one wins.": (
+        "job を投入します。params は指定順に統合され、後のものが優先されます。"
+    ),
+    "Which flow runs it; the server's default flow if absent.": "実行する flow。省略時はサーバーの既定の flow。",
+    "A label to find it by; may be repeated.": "検索用のラベル。繰り返し可。",
+    "Stop a job that takes longer; it is then failed.": "これより長い job を停止します（failed になります）。",
+    "Show its output, as `job follow` does.": "`job follow` と同じように出力を表示します。",
+    "What to print: json, or with --follow lines.": "出力形式。既定は json、--follow では行。",
+    "List jobs, newest first; removed ones are left out.": "job を新しい順に一覧表示します（削除済みを除く）。",
+    "Only jobs with this label; repeatable: with all.": "このラベルの job だけ。繰り返すと、すべてを持つ job だけ。",
+    "Only jobs of this status.": "このステータスの job だけ。",
+    "Show a job.": "job を表示します。",
+    "The job.": "job の id。",
+    "Show the output of a job so far: each line with its time (UTC) and its task.": (
+        "これまでの job の出力を表示します。各行に時刻（UTC）と task が付きます。"
+    ),
+    "Only lines of this task.": "この task の行だけ。",
+    "Only lines of this level or more severe.": "このレベル以上の行だけ。",
+    "Continue here: a token of `job logs`.": "ここから続けます（`job logs` の token）。",
+    "The whole log; continues FILE. - is stdout.": "ログ全体を FILE に保存します（続きから再開）。- は標準出力。",
+    "Show the output of a job until it ends. Exits with 1 unless it completes.": (
+        "job の出力を終了まで表示します。正常に完了しなければ終了コード 1 です。"
+    ),
+    "Continue here: a place that Ctrl-C printed.": "ここから続けます（Ctrl-C で表示された位置）。",
+    "Add labels to a job, remove or list them, also after its end; prints its labels, one per line.": (
+        "job のラベルを追加・削除・一覧します（終了後も可）。ラベルを 1 行に 1 つ表示します。"
+    ),
+    "add, rm or ls.": "add、rm、ls のいずれか。",
+    "The labels to add or remove.": "追加・削除するラベル。",
+    "List the labels of all jobs, and how many jobs have each.": "全 job のラベルと、それぞれの job 数を一覧表示します。",
+    "Only labels with this prefix.": "この文字列で始まるラベルだけ。",
+    "Cancel jobs that still run, and remove finished ones from the lists. A missing job is not an error.": (
+        "実行中の job を取り消し、終了した job を一覧から外します。存在しない job はエラーになりません。"
+    ),
+    "The jobs.": "job の id。",
+}

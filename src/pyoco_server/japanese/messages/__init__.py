@@ -1,0 +1,1 @@
+"""Details of errors and messages of programs, by area."""

@@ -1,0 +1,63 @@
+"""HTTP requests: bodies, forms, queries, ranges, cursors, ids."""
+
+from __future__ import annotations
+
+TEXTS = {
+    # Bodies
+    "the body has {count} fields; known are {known}": "本文に {count} 個の項目があります。使える項目: {known}",
+    "{name}: {size} bytes as JSON; at most {limit} are accepted": "{name}: JSON で {size} バイトあります。上限は {limit} です",
+    "the body has more values than are accepted": "本文の値の数が上限を超えています",
+    "the body is not JSON: {error}": "本文が JSON ではありません: {error}",
+    "the body is nested deeper than {count} levels": "本文の入れ子が {count} 段を超えています",
+    "integers beyond 64 bits would be rounded; send them as strings": (
+        "64 ビットを超える整数は丸められます。文字列で送ってください"
+    ),
+    "the body may have at most {size} bytes": "本文の上限は {size} バイトです",
+    "the body arrives too slowly: {size} bytes in {count} s": "本文の受信が遅すぎます（{count} 秒で {size} バイト）",
+    "no more of the body arrived for {count} s": "本文の続きが {count} 秒間届きませんでした",
+    "the body ended early": "本文が途中で終わりました",
+    "the gateway is stopping; the request may have been carried out": (
+        "Gateway は停止中です。リクエストは実行された可能性があります"
+    ),
+    # Forms
+    "the content type is not {type}; with curl: {example}": "Content-Type が {type} ではありません。curl の例: {example}",
+    "{name} must be text, not a file": "{name} はファイルではなく文字列で送ってください",
+    "the body is not {type}: {error}": "本文が {type} ではありません: {error:ja}",
+    "the upload cannot be stored on disk (see TMPDIR): {reason}": (
+        "アップロードをディスクに保存できません（TMPDIR を確認してください）: {reason:ja}"
+    ),
+    "unknown part {name}; known are {known}": "未知のパート {name} があります。使えるパート: {known}",
+    "the part {name} is there twice": "パート {name} が 2 回あります",
+    "the part 'workflow' is missing: the flow.yaml as a file": (
+        "パート 'workflow' がありません。flow.yaml をファイルとして送ってください"
+    ),
+    # Queries
+    "{name}: there is no such parameter here": "{name}: このパラメータはありません",
+    "there is nothing at {path}": "{path} には何もありません",
+    "cursor: it was not made by this server; start with an empty one": (
+        "cursor: このサーバーが発行したものではありません。空の cursor から始めてください"
+    ),
+    "this gateway has not read as far as the cursor yet; try again in a moment": (
+        "この Gateway はまだ cursor の位置まで読み込んでいません。少し待って再試行してください"
+    ),
+    # Logs
+    "Range counts the bytes of the whole log: leave out the query, or the Range": (
+        "Range はログ全体のバイト位置です。クエリか Range のどちらか一方にしてください"
+    ),
+    "tail and sinceToken exclude each other; continue a tail with its nextToken": (
+        "tail と sinceToken は同時に指定できません。続きは nextToken で読んでください"
+    ),
+    "tail and since_token exclude each other; continue a tail with its next_token": (
+        "tail と since_token は同時に指定できません。続きは next_token で読んでください"
+    ),
+    "there are {size} bytes; none of them is in the range": "全体は {size} バイトで、指定された範囲に含まれません",
+    "send text: JSON in a text frame": "テキストフレームで JSON を送ってください",
+    # Ids
+    "tag must be 1 to 64 of the characters A-Z a-z 0-9 _ -": "tag は A-Z a-z 0-9 _ - の 1～64 文字にしてください",
+    "a tag in tags must be 1 to {count} printable characters, and not . or ..": (
+        "tags の各 tag は 1～{count} 文字の印字可能文字にしてください（. と .. は使えません）"
+    ),
+    "worker id must be 1 to 128 of the characters A-Z a-z 0-9 _ - and single dots inside": (
+        "worker id は A-Z a-z 0-9 _ - と、途中の単独の . からなる 1～128 文字にしてください"
+    ),
+}

@@ -1,0 +1,57 @@
+"""Wheels: their names, their content, their registration."""
+
+from __future__ import annotations
+
+TEXTS = {
+    "{name} is not the name of a wheel, as in {example}": "{name} は wheel のファイル名ではありません（例: {example}）",
+    "{name} is not the name of a wheel, as in {example}: {error}": (
+        "{name} は wheel のファイル名ではありません（例: {example}）: {error}"
+    ),
+    "tags: {name} is not a tag; tags are separated by commas, each of 1 to 64 of A-Z a-z 0-9 _ -": (
+        "tags: {name} は tag ではありません。A-Z a-z 0-9 _ - の 1～64 文字をカンマで区切ってください"
+    ),
+    "tags: {count} are more than {limit}": "tags: {count} 個あります。上限は {limit} 個です",
+    "{file}: {name} is registered, and only a version above {version} may follow": (
+        "{file}: {name} が登録済みです。{version} より新しいバージョンだけを登録できます"
+    ),
+    "the part 'wheel' is missing: a wheel as a file; with curl: {example}": (
+        "パート 'wheel' がありません。wheel をファイルとして送ってください。curl の例: {example}"
+    ),
+    "the wheel has more than {size} bytes (PYOCO_WHEEL_MAX_BYTES)": (
+        "wheel が {size} バイト（PYOCO_WHEEL_MAX_BYTES）を超えています"
+    ),
+    "replace must be true or false": "replace は true か false にしてください",
+    "pieces of the upload are missing; upload it again": "アップロードの一部が欠けています。再登録してください",
+    # Their content
+    "{name} is not a wheel: {error}": "{name} は wheel ではありません: {error:ja}",
+    "its directory is too large": "zip のディレクトリが大きすぎます",
+    "it does not end like a zip": "zip の終端がありません",
+    "it does not begin with a file": "zip の先頭がファイルではありません",
+    "it is encrypted": "暗号化されています",
+    "it is compressed by a method ({method}) that not every Python can read": (
+        "一部の Python が読み取れない圧縮方式（{method}）です"
+    ),
+    "it has a file that is not before its directory": "ディレクトリより後ろにファイルがあります",
+    "{name} has more than {count} files": "{name} のファイルが {count} 個を超えています",
+    "{name} has two files of the same name": "{name} に同名のファイルが 2 つあります",
+    "{name} has files that overlap": "{name} に重なり合うファイルがあります",
+    "{name} would unpack to {size} bytes, which is out of all proportion": (
+        "{name} は展開すると {size} バイトになり、大きすぎます"
+    ),
+    "{name} has {count} folders *.dist-info instead of one": (
+        "{name} の *.dist-info フォルダが {count} 個あります（必要なのは 1 個です）"
+    ),
+    "{name} has no {files} in its *.dist-info": "{name} の *.dist-info に {files:ja} がありません",
+    "{one} and no {other}": "{one} と {other}",
+    "{name} has a file that would leave its folder, or no file name: {shown}": (
+        "{name} に、フォルダの外に出るか名前のないファイルがあります: {shown}"
+    ),
+    "{name} has a file name that is too long for file systems: {shown}": "{name} に長すぎるファイル名があります: {shown}",
+    "{name} has a link or a device: {shown}": "{name} にリンクかデバイスがあります: {shown}",
+    "{name} has a folder of another wheel: {folder}": "{name} に別の wheel のフォルダがあります: {folder}",
+    "{name}: its METADATA must have Name and Version once": "{name}: METADATA の Name と Version は 1 つずつ必要です",
+    "{name}: its METADATA is of {other}": "{name}: METADATA は {other} のものです",
+    "{name} has sha256 {digest}, and the registry says {registered}": (
+        "{name} の sha256 は {digest} ですが、登録値は {registered} です"
+    ),
+}

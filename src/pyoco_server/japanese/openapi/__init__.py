@@ -1,0 +1,1 @@
+"""Texts of the OpenAPI document, by API."""

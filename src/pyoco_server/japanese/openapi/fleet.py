@@ -1,0 +1,108 @@
+"""Workers, wheels, dead letters, metrics, health."""
+
+from __future__ import annotations
+
+TEXTS = {
+    # Workers
+    "List Workers": "worker を一覧する",
+    "Active workers by name, then lost, then stopped ones, the latest seen first. `X-Total-Count` has their number.": (
+        "稼働中の worker を名前順に、続いて応答のないもの、停止したものを最近の順に返します。件数は `X-Total-Count` です。"
+    ),
+    "`active`: RUNNING and IDLE.": "`active`: RUNNING と IDLE。",
+    "Only these; overrides `scope`.": "この状態だけ。`scope` より優先します。",
+    "How many there are, whatever the limit.": "上限によらない全件数。",
+    "Patch Worker": "worker を変更する",
+    "Hide a worker from the lists, or show it again.": "worker を一覧で非表示にし、または再び表示します。",
+    "The worker's name.": "worker の名前。",
+    "The change of a worker.": "worker の変更内容です。",
+    "Hide it from the lists; it continues to work.": "一覧で非表示にします。動作は続きます。",
+    "The stored change.": "保存された変更です。",
+    "A worker: its last record and the resulting state. More fields may be added at any time.": (
+        "worker の最後の記録と、そこから得られる状態です。項目は追加されることがあります。"
+    ),
+    "One life of the worker: new with each start.": "worker の起動ごとに新しくなる id。",
+    "The time since its last heartbeat, by this gateway's clock.": "最後の heartbeat からの時間（この Gateway の時計）。",
+    "The oldest of its runs.": "実行中の run のうち最も古いもの。",
+    "Its runs, as far as the caller may see them.": "実行中の run（呼び出し元に見えるもの）。",
+    "The flows that it announces; it may serve others.": "公表している flow。ほかの flow も処理できる場合があります。",
+    # Wheels
+    "List Wheels": "wheel を一覧する",
+    "Every registered wheel, by name. They are shared by all tenants.": (
+        "登録済みの wheel を名前順に返します。全 tenant で共有されます。"
+    ),
+    "Upload Wheel": "wheel を登録する",
+    "Register a wheel. Its version must be newer than every registered one of its package (else 409).": (
+        "wheel を登録します。同じパッケージの登録済みより新しいバージョンが必要です（そうでなければ 409）。"
+    ),
+    "The wheel, at most PYOCO_WHEEL_MAX_BYTES; its version newer than every registered one.": (
+        "wheel（PYOCO_WHEEL_MAX_BYTES 以下、登録済みより新しいバージョン）。"
+    ),
+    "Accepted for older clients; the rule for versions comes first.": (
+        "古いクライアントとの互換用です。バージョンの規則が優先されます。"
+    ),
+    "Which workers it is for, joined by commas; none: for all.": "対象の worker の tag。カンマ区切り。省略時はすべて。",
+    "A wheel as a file whose name says package and version; both must be those of its METADATA.": (
+        "wheel のファイルです。名前のパッケージとバージョンは METADATA と一致させてください。"
+    ),
+    "List Wheel History": "wheel の履歴を一覧する",
+    "The changes of wheels of the last PYOCO_WHEEL_HISTORY_TTL_SEC, the newest first.": (
+        "PYOCO_WHEEL_HISTORY_TTL_SEC の間の wheel の変更を新しい順に返します。"
+    ),
+    "Download Wheel": "wheel をダウンロードする",
+    "The bytes of a wheel. A connection that ends before Content-Length bytes is a failure.": (
+        "wheel の内容です。Content-Length に満たずに接続が終われば失敗です。"
+    ),
+    "The file name of a wheel.": "wheel のファイル名。",
+    "The bytes of the wheel. Its SHA-256 is in ETag (hex) and Repr-Digest (base64).": (
+        "wheel の内容です。SHA-256 は ETag（16 進）と Repr-Digest（base64）にあります。"
+    ),
+    "Delete Wheel": "wheel を削除する",
+    "Remove a wheel. Its version may be registered again.": "wheel を削除します。同じバージョンを再び登録できます。",
+    "The object store that holds it.": "保存先の object store。",
+    "One upload: new with each.": "登録ごとに新しくなる id。",
+    "Workers compare it before they install.": "worker がインストール前に照合します。",
+    "A registered wheel. Without tags it is for every worker.": "登録済みの wheel です。tag がなければ全 worker が対象です。",
+    "The wheel is deleted.": "wheel は削除されました。",
+    "A change of a wheel, its source and its actor. More fields may be added at any time.": (
+        "wheel の変更と、その経路・実行者です。項目は追加されることがあります。"
+    ),
+    # Dead letters
+    "List Dead Letters": "dead letter を一覧する",
+    "The dead letters, newest first; of the runs that the caller may see.": (
+        "dead letter を新しい順に返します（呼び出し元に見える run のもの）。"
+    ),
+    "Only letters of this reason.": "この理由のものだけ。",
+    "Only jobs with this routing tag.": "このルーティング tag の job だけ。",
+    "Only jobs of this flow.": "この flow の job だけ。",
+    "Replay Dead Letter": "dead letter を再実行する",
+    "Run the job again: a new run with the same flow, params, tag, labels and YAML. The old run stays as it is.": (
+        "job を、同じ flow・params・tag・ラベル・YAML の新しい run として再実行します。元の run は変わりません。"
+    ),
+    "The letter's number.": "dead letter の番号。",
+    "One page, newest first; it may be short or even empty. Only the last one has no `next_cursor`.": (
+        "新しい順の 1 ページです。短いことも空のこともあります。`next_cursor` がないのは最後のページだけです。"
+    ),
+    "Its number, for a replay.": "再実行に使う番号。",
+    "`invalid_job`, `flow_not_found`, `execution_error`, `max_deliver`.": (
+        "`invalid_job`、`flow_not_found`、`execution_error`、`max_deliver` のいずれか。"
+    ),
+    "A failed job. Unknown fields are null.": "失敗した job です。不明な項目は null です。",
+    "The dead letter and its run.": "dead letter とその run です。",
+    "The new run. Its snapshot has the old one's id as `replay_of`.": (
+        "新しい run です。スナップショットの `replay_of` に元の run の id があります。"
+    ),
+    # Metrics and health
+    "Get Metrics": "メトリクスを取得する",
+    "Metrics for Prometheus. A caller of one tenant gets those of that tenant's runs.": (
+        "Prometheus 用のメトリクスです。特定の tenant の呼び出し元には、その tenant の run のものを返します。"
+    ),
+    "Metrics in the text format of Prometheus.": "Prometheus のテキスト形式のメトリクス。",
+    "The broker does not answer, or the index is being built.": "broker が応答しないか、索引を作成中です。",
+    "Health": "稼働を確認する",
+    "The gateway is alive; `nats` is the state of its broker connection.": (
+        "Gateway は稼働中です。`nats` は broker との接続の状態です。"
+    ),
+    "`status` is about this process; `nats` says whether runs can be accepted right now.": (
+        "`status` はこのプロセスの状態、`nats` は現在 run を受け付けられるかどうかです。"
+    ),
+}

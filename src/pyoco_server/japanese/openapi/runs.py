@@ -1,0 +1,133 @@
+"""`/runs`: runs, their tasks, logs and streams, and the explanation."""
+
+from __future__ import annotations
+
+TEXTS = {
+    "Submit Run": "run を投入する",
+    "Store and queue a run. 200 means: no kill of any process can lose it now.": (
+        "run を保存し、キューに入れます。200 の後は、どのプロセスが強制終了しても失われません。"
+    ),
+    "A run of a flow.": "flow の run です。",
+    "Which workers may run it; the default tag when absent.": "実行できる worker の tag。省略時は既定の tag。",
+    "Labels; `[tag]` when absent.": "ラベル。省略時は `[tag]`。",
+    "Time limit of an attempt; then the run is stopped and FAILED (ERR-PYOCO-0042).": (
+        "1 回の attempt の制限時間。超えると run を停止し、FAILED にします（ERR-PYOCO-0042）。"
+    ),
+    "The run is stored and queued with this durability.": "run は保存され、キューに入りました。保存の耐久性も示します。",
+    "List Runs": "run を一覧する",
+    "The runs changed last come first; archived ones stay out.": (
+        "run を最近変化した順に返します。アーカイブ済みのものは除きます。"
+    ),
+    "An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read "
+    "page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown "
+    "once, and one that changed and still fits at least once in its newer state: behind the oldest come those that "
+    "moved.": (
+        "結果は配列で、なければ `[]` です。`cursor`、`updated_after`、`workflow_yaml_sha256` を指定するとオブジェクトになり、"
+        "`next_cursor` が null になるまでページごとに読みます。読む間に run が変化しても、変わらないものは一度だけ、"
+        "変化して条件に合うものは新しい状態で少なくとも一度返されます（移動したものは最も古いものの後に続きます）。"
+    ),
+    "Labels; repeated: a run has all of them.": "ラベル。繰り返すと、すべてを持つ run だけになります。",
+    "Runs of this flow.yaml, by the digest that their snapshots show. The answer is an object.": (
+        "この flow.yaml の run だけ。スナップショットにあるダイジェストで指定します。応答はオブジェクトです。"
+    ),
+    "Unix seconds: runs that changed later than this. The answer is an object.": (
+        "Unix 秒。これより後に変化した run だけ。応答はオブジェクトです。"
+    ),
+    "Empty to start, then `next_cursor` of the page before, with the same filters. The answer is an object.": (
+        "最初は空、続きは前のページの `next_cursor` です（フィルターは同じ）。応答はオブジェクトです。"
+    ),
+    "Any of them returns whole snapshots with task_records instead of summaries. Beyond 8 MiB a page ends early, and an "
+    "array continues with summaries.": (
+        "いずれかを指定すると、概要の代わりに task_records を含むスナップショット全体を返します。"
+        "8 MiB を超えるとページは早めに終わり、配列の残りは概要になります。"
+    ),
+    "Get Run": "run を取得する",
+    "One run as it is now.": "run の現在の状態です。",
+    "The run's id, as given at submit.": "投入時に返された run の id。",
+    "`records` adds task_records; `full` and `all` add all.": (
+        "`records` は task_records を、`full` と `all` はすべてを追加します。"
+    ),
+    "Get Tasks": "task を取得する",
+    "The tasks of a run with their records.": "run の task とその記録です。",
+    "Cancel Run": "run を取り消す",
+    "Stop a run. Of a finished run it shows the present state; asking twice is asking once.": (
+        "run を停止します。終了した run では現在の状態を返します。繰り返しても 1 回と同じです。"
+    ),
+    "The reason of a cancel.": "取消の理由です。",
+    "Get Explanation": "run を説明する",
+    "Why the run is not running, or ended so; in English, or in Japanese by `Accept-Language`.": (
+        "run が実行されない理由、またはその結果で終わった理由です。`Accept-Language` により英語か日本語で返します。"
+    ),
+    "Why; the most telling reason first. More fields, facts and codes may be added at any time.": (
+        "理由です。最も重要なものが先頭です。項目・事実・code は追加されることがあります。"
+    ),
+    "One reason: a code for programs, a text for people, and the facts behind both.": (
+        "1 つの理由です。プログラム用の code、人が読む文、その根拠となる事実からなります。"
+    ),
+    "The worker that has or had the run; `state` is null when this instance of it is no longer registered.": (
+        "run を実行中、または実行していた worker です。そのインスタンスの登録がなければ `state` は null です。"
+    ),
+    "The queue of the run's tag: jobs never handed out, handed out, and handed out more than once.": (
+        "run の tag のキューです。未配信、配信済み、複数回配信された job の数です。"
+    ),
+    "`ahead`: runs of the tag that wait longer.": "`ahead`: 同じ tag で先に待っている run の数。",
+    "Submit Run Yaml": "flow.yaml の run を投入する",
+    "Store and queue a run of the flow in a flow.yaml. Nothing of it is imported here; a bad file is a 422.": (
+        "flow.yaml の flow の run を保存し、キューに入れます。ここでは何も import しません。不正なファイルは 422 です。"
+    ),
+    "A flow.yaml: UTF-8, at most PYOCO_WORKFLOW_YAML_MAX_BYTES; see docs/reference/flow-yaml.md.": (
+        "flow.yaml（UTF-8、PYOCO_WORKFLOW_YAML_MAX_BYTES 以下）。docs/reference/flow-yaml.md を参照してください。"
+    ),
+    "A run of a flow.yaml. Its params are the file's `flow.defaults`.": (
+        "flow.yaml の run です。params はファイルの `flow.defaults` です。"
+    ),
+    "Get Run Logs": "run のログを取得する",
+    "The log of a run over all its attempts. A token stays valid while it grows.": (
+        "すべての attempt を通した run のログです。ログが増えても token は有効です。"
+    ),
+    "The `next_token` of an earlier response. Absent: from the start.": "以前の応答の `next_token`。省略時は先頭から。",
+    "JSON, or with `Accept: text/plain` the lines as written, each with its newline; the next position is then in "
+    "`X-Next-Token` and `X-Log-Complete`.": (
+        "JSON です。`Accept: text/plain` の場合は書かれたままの行（改行付き）で、次の位置は `X-Next-Token` と "
+        "`X-Log-Complete` にあります。"
+    ),
+    "Lines in order. `next_token` continues behind them; `complete`: the run is over and these are its last lines.": (
+        "順に並んだ行です。続きは `next_token` で読みます。`complete` は、run が終了し、これが最後の行であることを示します。"
+    ),
+    "Watch Run": "run を監視する",
+    "Follow a run: what it is now, then every change, until it is finished.": (
+        "run の現在の状態と、その後のすべての変化を、終了まで送ります。"
+    ),
+    "Unix seconds: only later changes.": "Unix 秒。これより後の変化だけ。",
+    "End the stream after this; absent: with the run.": "この時間でストリームを終えます。省略時は run の終了まで。",
+    "Events `snapshot` (something changed; has an `id` to resume from) and `heartbeat` (nothing did). The data of each "
+    "is `{{run_id, snapshot, ts}}`: a RunSnapshot and the unix seconds at which the run was in that state. The stream "
+    "ends right after the snapshot of a finished run.": (
+        "`snapshot`（変化あり。再開用の `id` を持つ）と `heartbeat`（変化なし）の event です。data は "
+        "`{{run_id, snapshot, ts}}` で、RunSnapshot と、run がその状態だった時刻（Unix 秒）です。"
+        "終了した run の snapshot の直後にストリームが終わります。"
+    ),
+    "The run is finished and the caller has seen it: a browser does not connect again.": (
+        "run は終了し、呼び出し元はそれを受信済みです。ブラウザーは再接続しません。"
+    ),
+    # Snapshots
+    "A run in its present state. More fields may be added at any time.": (
+        "run の現在の状態です。項目は追加されることがあります。"
+    ),
+    "A run in a list.": "一覧の run です。",
+    "Grows with every change of the run.": "run が変化するたびに増えます。",
+    "The run that this one replays from a dead letter.": "dead letter から再実行した元の run。",
+    "The wheels of the registry that it used; absent when its worker syncs none.": (
+        "使用した登録済み wheel。worker が同期していなければありません。"
+    ),
+    "A wheel of the registry that a run used.": "run が使用した登録済みの wheel です。",
+    "Whether the present or last worker of the run is alive.": "現在または最後の worker が稼働しているか。",
+    "Its last heartbeat; null when unknown.": "最後の heartbeat。不明な場合は null。",
+    "Its tags; null when unknown.": "worker の tag。不明な場合は null。",
+    "RUNNING without a heartbeat for too long; never a failure.": (
+        "RUNNING のまま heartbeat が長く途絶えています。失敗を意味しません。"
+    ),
+    "A time limit that was reached.": "超過した制限時間です。",
+    "The state of a cancel.": "取消の状態です。",
+    "A node in its present state.": "node の現在の状態です。",
+}
