@@ -20,7 +20,7 @@ SOURCE = Path(pyoco_server.__file__).parent
 # Functions that take a text as an error does: their first argument is shown.
 SPEAKERS = frozenset({"invalid", "reject", "_refusal", "YamlFault", "GraphFault", "BadParameter"})
 # A ValueError of these packages becomes the detail of an error; elsewhere it is a fault of the program.
-VALUES = ("http_api/api", "http_client", "cli/client/params.py", "adapters/flow_graph.py")
+VALUES = ("http_api", "http_client", "cli/client/params.py", "adapters/flow_graph.py")
 # Texts of these errors are for logs.
 SILENT = (InternalError, LoggingFailed)
 # Generated from `_async`; the catalogues themselves.

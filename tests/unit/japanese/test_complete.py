@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from http import HTTPStatus
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
@@ -38,12 +39,15 @@ NOT_LANGUAGE = re.compile(r"-[FH] |--\w|\S+: \{\}$|\{\}: \{\} \{\}$")
 def assert_japanese(texts: list[tuple[str, str]], area: str) -> None:
     """Fail with the texts that are not Japanese when they are shown, and their places."""
     found = []
-    for place, text in texts:
+    for text, place in {text: place for place, text in texts}.items():
         filled = re.sub(r"\{\}", "X1", text).replace("{{", "{").replace("}}", "}")
         shown = japanese.japanese(filled, area)
         if not all(map(IS_JAPANESE.search, shown.split("\n\n"))) and japanese.catalogue(area).find(filled) is None:
             found.append(f"{place}: {text}")
-    assert not found, "\n".join((f"without Japanese; add to a module of pyoco_server/japanese/{area}:", *found))
+    if found:
+        pytest.fail(
+            "\n".join((f"without Japanese; add to a module of pyoco_server/japanese/{area}:", *found)), pytrace=False
+        )
 
 
 def test_details_and_messages() -> None:
@@ -133,6 +137,23 @@ def test_a_key_is_a_text_of_the_code(module: str) -> None:
         for key in module_texts("messages", module)
         if not all(part.strip() in known for part in re.split(r"(?<!\{)\{\w+\}", key))
     ]
+
+    assert stale == []
+
+
+def test_a_key_of_the_help_or_of_the_openapi_document_is_shown_there() -> None:
+    shown = {text for name, one in PROGRAMS.items() for _, text in help_texts(typer.main.get_command(one.app), name)}
+    document = [text for _, text in described(create_app(NatsBackendConfig()).openapi(), "openapi")]
+    shown |= {" ".join(paragraph.split()) for text in document for paragraph in text.split("\n\n")}
+    # Written by the library around the texts of commands; named differently by older and newer versions of Python.
+    around = ("Usage: ", "Options", "Arguments", "Commands", "required", "Show this message and exit.")
+    phrases = {"Content Too Large", "Unprocessable Content", "Range Not Satisfiable"}
+    phrases |= {status.phrase for status in HTTPStatus}
+
+    keys = {
+        key for area in ("commands", "openapi") for module in japanese.AREAS[area] for key in module_texts(area, module)
+    }
+    stale = [key for key in keys - shown - phrases - set(around) if "{" not in key.replace("{{", "")]
 
     assert stale == []
 

@@ -40,6 +40,18 @@ TEXTS = {
     "this gateway has not read as far as the cursor yet; try again in a moment": (
         "この Gateway はまだ cursor の位置まで読み込んでいません。少し待って再試行してください"
     ),
+    "at: a version is a number from 1 to {most}": "at: version は 1～{most} の数値にしてください",
+    "at: {problem}; or a version, a number without a point": (
+        "at: {problem:ja}。version の場合は小数点のない数値にしてください"
+    ),
+    "a time is unix seconds (1771416000.5), a date (2026-02-18, from its midnight) or RFC 3339 "
+    "(2026-02-18T21:00:00+09:00); without an offset it is UTC": (
+        "時刻は Unix 秒（1771416000.5）、日付（2026-02-18、その日の 0 時から）、RFC 3339（2026-02-18T21:00:00+09:00）の"
+        "いずれかです。オフセットがなければ UTC です"
+    ),
+    "there is no such time; {rule}": "この時刻は存在しません。{rule:ja}",
+    "the head of the request is too large": "リクエストのヘッダー部が大きすぎます",
+    "the request has too many headers": "リクエストのヘッダーが多すぎます",
     # Logs
     "Range counts the bytes of the whole log: leave out the query, or the Range": (
         "Range はログ全体のバイト位置です。クエリか Range のどちらか一方にしてください"

@@ -66,6 +66,16 @@ TEXTS = {
     "A page of a list; continue with `next_cursor` and the same filters until it is null.": (
         "一覧の 1 ページです。null になるまで、同じフィルターで `next_cursor` を使って続けます。"
     ),
+    "Submitted at this time or later: unix seconds, a date, or RFC 3339 (UTC without an offset).": (
+        "この時刻以降に投入されたもの。Unix 秒、日付、または RFC 3339（オフセットがなければ UTC）。"
+    ),
+    "Submitted earlier than this time.": "この時刻より前に投入されたもの。",
+    "The beginning of their ids.": "id の先頭の文字列。",
+    "As it was with the event of this version, or at this time: a date, RFC 3339, or unix seconds with a decimal point. "
+    "Absent: as it is now.": (
+        "この version の event の時点、またはこの時刻（日付、RFC 3339、小数点付きの Unix 秒）の状態。"
+        "省略時は現在の状態。"
+    ),
     # Logs
     "Most lines of a page.": "1 ページの最大行数。",
     "Begin with this many last lines instead.": "末尾からこの行数で始めます。",

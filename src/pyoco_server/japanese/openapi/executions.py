@@ -87,7 +87,6 @@ TEXTS = {
     "Get Execution": "execution を取得する",
     "An execution as its events have made it.": "event から得られる execution の状態です。",
     "The execution's id, as given at its creation.": "作成時に返された execution の id。",
-    "As it was with the event of this version; absent: as it is now.": "この version の時点の状態。省略時は現在の状態。",
     "`records`: every output, however many; `graph`: also its nodes and edges.": (
         "`records`: すべての output（数によらず）。`graph`: node と edge も含めます。"
     ),

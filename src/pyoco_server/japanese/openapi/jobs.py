@@ -30,7 +30,7 @@ TEXTS = {
     ),
     "A job in a list.": "一覧の job です。",
     "Get Job": "job を取得する",
-    "One job as it is now.": "job の現在の状態です。",
+    "One job as it is now, or as it was.": "job の現在または過去の状態です。",
     "A job in its present state.": "job の現在の状態です。",
     "The job's id, as given at submit.": "投入時に返された job の id。",
     "Its end, with any result.": "終了時刻（結果によらず）。",

@@ -42,7 +42,9 @@ TEXTS = {
         "8 MiB を超えるとページは早めに終わり、配列の残りは概要になります。"
     ),
     "Get Run": "run を取得する",
-    "One run as it is now.": "run の現在の状態です。",
+    "One run as it is now, or as it was, then without facts about its worker.": (
+        "run の現在または過去の状態です。過去の状態には worker の情報がありません。"
+    ),
     "The run's id, as given at submit.": "投入時に返された run の id。",
     "`records` adds task_records; `full` and `all` add all.": (
         "`records` は task_records を、`full` と `all` はすべてを追加します。"
