@@ -35,7 +35,7 @@ def localized(english: str, japanese: str) -> str:
 
 def print_error(error: PyocoError, example: str | None = None) -> None:
     """Print an error of the catalogue: the detail, its id, the hint, and a command that works."""
-    detail = localized(error.detail, with_japanese(error.message_ja, error.detail))
+    detail = with_japanese(error.message_ja, error.detail) if is_japanese() else error.detail
     print_problem(detail, error.err_id, localized(error.hint, error.hint_ja), error.facts.get("example") or example)
 
 

@@ -51,11 +51,14 @@ def worker(
     wheel_install_timeout_sec: Annotated[float | None, Option(help="Longest installation.")] = None,
 ) -> int:
     """Take runs from the queue and run them."""
+    name = parse_worker_name(worker_id, PROGRAM) if worker_id else default_worker_id()
+    if tags is not None:
+        parse_tags("--tags", tags, PROGRAM)
+
     from pyoco_server.cli.process import find_broker, run_until_stopped
     from pyoco_server.config import NatsBackendConfig
     from pyoco_server.logs import configure_logging
 
-    name = parse_worker_name(worker_id, PROGRAM) if worker_id else default_worker_id()
     config = NatsBackendConfig.from_env(
         nats_url=nats_url,
         data_dir=data_dir,
