@@ -120,10 +120,12 @@ class ExecutionService(SubmitService):
         else:
             commits = await self.stores.events.read(run_id)
             execution = fold_commits((stored for stored in commits if stored.sequence <= at), empty_execution(run_id))
-            if commits and not execution.exists:
-                raise InvalidRequest(f"at: the execution began with version {commits[0].sequence}")
-        if not execution.exists or tenant_filter not in (None, execution.request.tenant_id):
+        # Who may see it comes first: any other answer would say that it exists.
+        known = execution if execution.exists or at is None else fold_commits(commits[:1], execution)
+        if not known.exists or tenant_filter not in (None, known.request.tenant_id):
             raise RunNotFound(run_id=run_id)
+        if not execution.exists:
+            raise InvalidRequest(f"at: the execution began with version {known.version}")
         return execution
 
     async def whole(self, execution: Execution) -> Execution:
