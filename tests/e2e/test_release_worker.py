@@ -107,7 +107,7 @@ def test_a_release_is_built_tested_approved_and_deployed(address: str, tmp_path:
         wait = first_wait(shell, "release")
         assert "Ship this build?" in shell("waits", "--output", "table").out
         assert re.search(r"approve +WAITING", shell("execution", execution_id).out)
-        shell("approve", execution_id, "--answer", '{"ship": true}').json()
+        shell("approve", execution_id, "--answer", "ship").json()
         program.err.wait_for("deploy ended with 0")
         execution = ended(address, execution_id)
 
@@ -117,8 +117,8 @@ def test_a_release_is_built_tested_approved_and_deployed(address: str, tmp_path:
         "build": {"stdout": "version 1.4.0\n"},
         "test": {"stdout": "linux version 1.4.0\n\n"},
         "lint": {"stdout": ""},
-        "approve": {"ship": True},
-        "deploy": {"stdout": '{"ship":true}\n'},
+        "approve": "ship",
+        "deploy": {"stdout": '"ship"\n'},
     }
     events = shell("events", execution_id).out
     assert re.search(r"NODE_STARTED +build .*by w-1", events)

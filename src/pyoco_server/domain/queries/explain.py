@@ -258,8 +258,8 @@ def _skipped(execution: Execution) -> Reasons:
     skipped = [node for node in execution.nodes.values() if node.is_skipped]
     if skipped:
         when = execution.graph.when if execution.graph else {}
-        sources = dict.fromkeys(source for source, _ in when)
-        chosen = [f"{name}: {execution.nodes[name].choice or '-'}" for name in sources if name in execution.nodes]
+        asked = [execution.nodes[source] for source in dict.fromkeys(source for source, _ in when)]
+        chosen = [f"{node.node_id}={node.choice or '-'}" for node in asked if node.status is NodeStatus.SUCCEEDED]
         yield Reason("nodes_were_skipped", _node_facts(execution, skipped) | {"choices": chosen[:MOST_NAMES]})
 
 

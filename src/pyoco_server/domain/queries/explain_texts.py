@@ -59,10 +59,10 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
         *_NOTHING,
     ),
     "nodes_were_skipped": (
-        "{count} node(s) were skipped, because no edge to them was followed: {nodes} (chosen: {choices}).",
-        "{count} 個の node は、つながる edge が選択されなかったため実行しません: {nodes}（選択: {choices}）。",
-        "See who chose: pyoco-client events {execution_id}",
-        "選択した人を確認してください: pyoco-client events {execution_id}",
+        "{count} node(s) were skipped, because no edge to them was followed: {nodes} (answers: {choices}).",
+        "{count} 個の node は、つながる edge が選択されなかったため実行しません: {nodes}（回答: {choices}）。",
+        "See who answered: pyoco-client events {execution_id}",
+        "回答した人を確認できます: pyoco-client events {execution_id}",
     ),
     "waits_for_its_end": (
         "No node is at work, and nothing ends it by itself: no graph or flow was called {graph_id}, so it is open.",

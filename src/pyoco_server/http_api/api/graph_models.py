@@ -132,12 +132,12 @@ class ConditionalEdge(_In):
     to: NodeName
     when: Annotated[
         list[Choice],
-        AfterValidator(_choices),
         Field(
             min_length=1,
             max_length=MAX_CHOICES,
             description="Followed only if the answer that `from` waited for chose one of these. Absent: always.",
         ),
+        AfterValidator(_choices),
     ] = _ABSENT
 
 
