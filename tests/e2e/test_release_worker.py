@@ -125,6 +125,28 @@ def test_a_release_is_built_tested_approved_and_deployed(address: str, tmp_path:
 
 
 @needs_tools
+def test_a_release_that_is_stopped_is_complete_without_a_deployment(address: str, tmp_path: Path, steps: Path) -> None:
+    shell = Shell(address, tmp_path)
+    execution_id = put_and_execute(shell, "stopped")
+
+    with worker(address, tmp_path, "stopped") as program:
+        first_wait(shell, "stopped")
+        refused = shell("approve", execution_id, "--answer", '{"choice": "banana"}')
+        shell("approve", execution_id, "--answer", "stop").json()
+        execution = ended(address, execution_id)
+        shown = shell("execution", execution_id).out
+        printed = "".join(program.err.all())
+
+    assert refused.code == 1
+    assert "the answer must be one of the choices: ship, stop [ERR-PYOCO-0065]" in refused.err
+    assert execution["status"] == "COMPLETED"
+    deploy = next(node for node in execution["nodes"] if node["nodeId"] == "deploy")
+    assert (deploy["status"], deploy["reason"], deploy["attempt"]) == ("CANCELED", "skipped", 0)
+    assert re.search(r"deploy +CANCELED .*skipped", shown)
+    assert "deploy begins" not in printed
+
+
+@needs_tools
 def test_a_cancel_stops_the_command_and_its_child_processes(address: str, tmp_path: Path, steps: Path) -> None:
     write_step(steps / "build", slow_step(tmp_path))
     shell = Shell(address, tmp_path)
@@ -221,7 +243,7 @@ def test_a_release_is_watched_on_a_terminal_with_its_progress(address: str, tmp_
         (tmp_path / "gate").write_text("go\n")
         terminal.wait_for("waits for approve")
         wait = first_wait(shell, "watched")
-        shell("approve", wait["executionId"]).json()
+        shell("approve", wait["executionId"], "--answer", "ship").json()
         code, drawn = terminal.end()
 
     assert code == 0
