@@ -23,8 +23,8 @@ ANSWER_SEC = 10.0
 PAUSE_SEC = (0.05, 0.3)
 # Shares of the commands that are sent twice concurrently, and again after their response.
 DUPLICATED, REPEATED = 0.08, 0.08
-DONE, NOTHING, NOT_FOUND, CONFLICT, UNAVAILABLE = (200, 202), 204, 404, 409, 503
-REJECTIONS = ("COMMAND_REJECTED", "NODE_NOT_FOUND")
+DONE, NOTHING, NOT_FOUND, CONFLICT, INVALID, UNAVAILABLE = (200, 202), 204, 404, 409, 422, 503
+REJECTIONS = ("COMMAND_REJECTED", "NODE_NOT_FOUND", "NOT_A_CHOICE")
 # Longer than any fault lasts.
 GIVE_UP_SEC = 120.0
 
@@ -138,7 +138,7 @@ class KeyedClient(GatewayClient):
         response = await self.request("POST", path, label=command, json=body, headers={"Idempotency-Key": key})
         if response is None or response.status_code == UNAVAILABLE:
             return None
-        content = response.json() if response.status_code in (*DONE, NOT_FOUND, CONFLICT) else {}
+        content = response.json() if response.status_code in (*DONE, NOT_FOUND, CONFLICT, INVALID) else {}
         recorded = CommandResponse(
             key=key,
             command=command,

@@ -19,13 +19,17 @@ from chaos.plan import Plan
 from chaos.processes import poll_until
 
 GRAPH_ID = "chaos_graph"
-# A fork with a wait in parallel, and a join; one node has few attempts.
+CHOICES = ("go", "stop")
+ASK: Mapping[str, Any] = {"question": "Go on?", "choices": list(CHOICES)}
+# A fork with an approval in parallel, and a join; one node has few attempts. What follows `extra` runs on `go` only.
 GRAPH: Mapping[str, Any] = {
     "nodes": [
         "prepare",
         {"id": "left", "maxAttempts": 2},
         {"id": "right", "params": {"side": "right"}},
-        {"id": "approve", "type": "wait", "prompt": {"question": "Go on?"}, "timeoutSec": 20},
+        {"id": "approve", "type": "wait", "prompt": ASK, "timeoutSec": 20},
+        "extra",
+        "more",
         "join",
     ],
     "edges": [
@@ -34,7 +38,9 @@ GRAPH: Mapping[str, Any] = {
         ["prepare", "approve"],
         ["left", "join"],
         ["right", "join"],
-        ["approve", "join"],
+        {"from": "approve", "to": "extra", "when": ["go"]},
+        ["extra", "more"],
+        ["more", "join"],
     ],
 }
 CLIENTS, COMMANDERS, NODE_WORKERS, APPROVERS = 8, 2, 10, 2
@@ -161,7 +167,7 @@ class NodeWorker:
                 if not await self._report(claimed, "ReportNodeProgress", "progress", {"progress": 50}):
                     break
         elif behaviour == "waits":
-            if await self._report(claimed, "PutNodeWaiting", "wait", {"waitKey": claimed.key}):
+            if await self._report(claimed, "PutNodeWaiting", "wait", {"waitKey": claimed.key, "prompt": ASK}):
                 await self._wait_until_resumed(claimed)
         else:
             await asyncio.sleep(rng.uniform(0, 0.2))
@@ -194,7 +200,7 @@ class NodeWorker:
 
 
 class Approver:
-    """Answers waits: mostly with the right key, sometimes with a wrong one, rarely with a failure."""
+    """Answers waits: mostly with a choice and the right key, sometimes with another one, rarely with a failure."""
 
     def __init__(self, client: KeyedClient) -> None:
         self._client = client
@@ -217,7 +223,12 @@ class Approver:
             await self._client.send("FailNode", f"{path}/fail", {"error": error}, execution_id=execution_id)
             return
         resume_key = wait["waitKey"] if rng.random() < 0.9 else "another"
-        answer = {"resumeKey": resume_key, "answer": {"by": self._client.name}, "attempt": wait["attempt"]}
+        choice = rng.choice(CHOICES) if rng.random() < 0.9 else "banana"
+        answer = {
+            "resumeKey": resume_key,
+            "answer": rng.choice((choice, {"choice": choice, "by": self._client.name})),
+            "attempt": wait["attempt"],
+        }
         await self._client.send("ResumeNode", f"{path}/resume", answer, execution_id=execution_id)
 
 

@@ -27,7 +27,7 @@ from pyoco_server.domain.queries.steps import WaitQuery
 from pyoco_server.services.claims.claim_node import Claim
 from pyoco_server.services.claims.claim_queue import ClaimFilter
 from pyoco_server.services.executions.service import NewExecution
-from simulation.plan import WAIT_KEY
+from simulation.plan import ASK, CHOICES, WAIT_KEY
 from simulation.requests import Request, Response
 from simulation.world import MAX_TRIES, World
 
@@ -55,7 +55,7 @@ async def canceller(world: World) -> None:
 
 
 async def person(world: World) -> None:
-    """Answers waits, sometimes with a wrong key."""
+    """Answers waits, sometimes with a wrong key or outside the choices."""
     while not world.settling or world.plan.answers_come:
         await asyncio.sleep(world.random.uniform(0.1, 1.0))
         waits = world.gateway().index.waits(WaitQuery(limit=5))
@@ -63,8 +63,11 @@ async def person(world: World) -> None:
             wait = world.random.choice(waits)
             is_right = world.settling or world.random.random() < 0.7
             key = wait.wait_key if is_right and wait.wait_key is not None else "wrong"
-            resume = _command(world, ResumeNode, wait.run_id, node_id=wait.node_id, resume_key=key, answer="yes")
-            await world.send(resume)
+            answers = (*CHOICES, {"choice": "no", "comment": "later"}, *(() if world.settling else ("maybe", None)))
+            answer = world.random.choice(answers)
+            await world.send(
+                _command(world, ResumeNode, wait.run_id, node_id=wait.node_id, resume_key=key, answer=answer)
+            )
 
 
 async def driver(world: World) -> None:
@@ -164,7 +167,8 @@ class _Holder:
     async def wait(self) -> None:
         """Puts the node to wait and polls until it is resumed."""
         after_sec = {} if self._lease_sec < 1 else {"deadline_at": 1.0}
-        await self._report(PutNodeWaiting, after_sec, wait_key=WAIT_KEY)
+        prompt = self._world.random.choice((None, ASK))
+        await self._report(PutNodeWaiting, after_sec, wait_key=WAIT_KEY, prompt=prompt)
         for _ in range(4):
             await self._world.pause()
             seen = await self._world.look(self._run_id)

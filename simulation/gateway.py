@@ -21,7 +21,7 @@ from pyoco_server.domain.idempotency.keys import IdempotencyKey, RecordKey
 from pyoco_server.domain.idempotency.record import Answer
 from pyoco_server.domain.ids import CommitId, RunId
 from pyoco_server.domain.queries.steps import ClaimableNode
-from pyoco_server.errors import Kind, PyocoError
+from pyoco_server.errors import Kind, NotAChoice, PyocoError
 from pyoco_server.http_api.api.executions import translate
 from pyoco_server.services.claims.claim_node import Claim, ClaimService, NothingToClaim, name_of, named, take
 from pyoco_server.services.claims.claim_queue import ClaimQueue
@@ -229,7 +229,7 @@ def _answer(request: Request, handled: CommandResult, turn: IdempotentAttempt) -
     try:
         translate.raise_rejection(handled, request.name)
     except PyocoError as refusal:
-        if refusal.kind is not Kind.CONFLICT:
+        if refusal.kind is not Kind.CONFLICT and not isinstance(refusal, NotAChoice):
             raise
         return Answer(status=REFUSED, body=refusal.detail.encode())
     return Answer(status=202, body=translate.accepted_out(handled, request.name, turn.context))

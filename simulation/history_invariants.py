@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from pyoco_server.domain.execution.choices import choices_of
 from pyoco_server.domain.execution.events import (
     Event,
     ExecutionArchived,
@@ -56,7 +57,10 @@ def cancel_lost(logs: Logs) -> Iterator[Finding]:
 
 
 def out_of_order(logs: Logs) -> Iterator[Finding]:
-    """A node gets READY once, after its predecessors; a graph is complete when every node has succeeded once."""
+    """A node gets READY once, after its predecessors and along a followed edge, or it is skipped and never runs.
+
+    A graph is complete when every node has succeeded once or was skipped.
+    """
     for run_id, log in logs.items():
         walk = _Walk()
         for event in _events(log):
@@ -82,11 +86,21 @@ def superseded_reports(logs: Logs) -> Iterator[Finding]:
 
 @dataclass(slots=True)
 class _Walk:
+    """The state of a graph, from the events only: `decide` has no part in it."""
+
     graph: Graph | None = None
     ready: set[NodeId] = field(default_factory=set)
     succeeded: set[NodeId] = field(default_factory=set)
+    skipped: set[NodeId] = field(default_factory=set)
+    offered: dict[NodeId, tuple[str, ...]] = field(default_factory=dict)
+    chosen: dict[NodeId, str] = field(default_factory=dict)
 
     def step(self, event: Event) -> Iterator[str]:
+        if getattr(event, "node_id", None) in self.skipped:
+            yield f"{type(event).__name__} of a skipped node"
+        yield from self._step(event)
+
+    def _step(self, event: Event) -> Iterator[str]:
         match event:
             case ExecutionCreated(graph=graph):
                 self.graph = graph
@@ -96,31 +110,62 @@ class _Walk:
                 self.ready.add(node_id)
                 yield from self._too_early(node_id, "ready")
             case NodeStarted(node_id=node_id):
+                self.chosen.pop(node_id, None)
                 if self.graph is not None and node_id not in self.ready:
                     yield f"{node_id} started before it was ready"
                 yield from self._too_early(node_id, "started")
-            case NodeWaiting(node_id=node_id):
+            case NodeWaiting(node_id=node_id, prompt=prompt):
+                self.offered[node_id] = choices_of(prompt)
                 yield from self._too_early(node_id, "waiting")
+            case NodeResumed():
+                yield from self._resumed(event)
             case NodeSucceeded(node_id=node_id):
                 if self.graph is not None and node_id in self.succeeded:
                     yield f"{node_id} succeeded twice"
                 self.succeeded.add(node_id)
+            case NodeCanceled(node_id=node_id, reason="skipped"):
+                self.skipped.add(node_id)
+                yield from self._skipped_too_early(node_id)
             case ExecutionCompleted():
                 yield from self._incomplete()
             case _:
                 return
 
+    def _resumed(self, event: NodeResumed) -> Iterator[str]:
+        offered = self.offered.get(event.node_id, ())
+        if offered and event.choice not in offered:
+            yield f"{event.node_id} was resumed with {event.choice!r}, which is none of {offered}"
+        if event.choice is not None:
+            self.chosen[event.node_id] = event.choice
+
     def _too_early(self, node_id: NodeId, what: str) -> Iterator[str]:
-        edges = self.graph.edges if self.graph else ()
-        missing = sorted(source for source, target in edges if target == node_id and source not in self.succeeded)
+        before = self._before(node_id)
+        missing = sorted(source for source in before if source not in self.succeeded | self.skipped)
         if missing:
-            yield f"{node_id} was {what} before {', '.join(missing)} had succeeded"
+            yield f"{node_id} was {what} before {', '.join(missing)} had ended"
+        if before and not any(self._is_followed(source, node_id) for source in before):
+            yield f"{node_id} was {what}, but no edge to it was followed"
+
+    def _skipped_too_early(self, node_id: NodeId) -> Iterator[str]:
+        for source in self._before(node_id):
+            if source not in self.succeeded | self.skipped:
+                yield f"{node_id} was skipped before {source} had ended"
+            elif self._is_followed(source, node_id):
+                yield f"{node_id} was skipped, but {source} leads to it"
+
+    def _before(self, node_id: NodeId) -> list[NodeId]:
+        edges = self.graph.edges if self.graph else ()
+        return [source for source, target in edges if target == node_id]
+
+    def _is_followed(self, source: NodeId, target: NodeId) -> bool:
+        when = self.graph.when.get((source, target)) if self.graph else None
+        return source in self.succeeded and (when is None or self.chosen.get(source) in when)
 
     def _incomplete(self) -> Iterator[str]:
         nodes = self.graph.nodes if self.graph else ()
-        missing = [node.node_id for node in nodes if node.node_id not in self.succeeded]
+        missing = [node.node_id for node in nodes if node.node_id not in self.succeeded | self.skipped]
         if missing:
-            yield f"COMPLETED, but {', '.join(missing)} had not succeeded"
+            yield f"COMPLETED, but {', '.join(missing)} had not ended"
 
 
 def _events(log: Log) -> Iterator[Event]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument
+from pyoco_server.domain.graphs import TASK, WAIT, ConditionalEdge, DocumentNode, GraphDocument
 from pyoco_server.domain.ids import NodeId
 
 WAIT_KEY = "key"
+CHOICES = ("yes", "no")
+ASK = {"question": "go on?", "choices": list(CHOICES)}
 _NAMES = "abcde"
 
 
@@ -60,13 +62,25 @@ def drawn(random: Random) -> Plan:
 def _graph(random: Random) -> GraphDocument:
     size = random.choices((2, 3, 4, 5), (24, 5, 2, 1))[0]
     names = [NodeId(name) for name in _NAMES[:size]]
+    nodes = tuple(_node(random, name) for name in names)
     edges = tuple(
-        (source, target) for place, target in enumerate(names) for source in names[:place] if random.random() < 0.5
+        _edge(random, source, target.id)
+        for place, target in enumerate(nodes)
+        for source in nodes[:place]
+        if random.random() < 0.5
     )
-    return GraphDocument(nodes=tuple(_node(random, name) for name in names), edges=edges)
+    return GraphDocument(nodes=nodes, edges=edges)
+
+
+def _edge(random: Random, source: DocumentNode, target: NodeId) -> tuple[NodeId, NodeId] | ConditionalEdge:
+    """Mostly with `when` if its source asks; a task may ask, too."""
+    if random.random() < (0.1 if source.type == TASK else 0.7) and (source.type == TASK or source.prompt is not None):
+        return ConditionalEdge(source=source.id, target=target, when=random.choice((("yes",), ("no",), CHOICES)))
+    return source.id, target
 
 
 def _node(random: Random, name: NodeId) -> DocumentNode:
-    if random.random() < 0.15:
-        return DocumentNode(id=name, type=WAIT, wait_key=WAIT_KEY, timeout_sec=random.choice((None, 1.0)))
+    if random.random() < 0.2:
+        timeout_sec, prompt = random.choice((None, 1.0)), random.choice((None, ASK, ASK))
+        return DocumentNode(id=name, type=WAIT, wait_key=WAIT_KEY, timeout_sec=timeout_sec, prompt=prompt)
     return DocumentNode(id=name, type=TASK, max_attempts=random.choice((None, None, None, 1, 2)))

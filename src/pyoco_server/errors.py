@@ -473,6 +473,14 @@ class NodeNotFound(PyocoError, number=58, kind=Kind.NOT_FOUND):
     hint_ja = "node は GET /executions/{executionId} で確認できます。open graph の node は start 後に存在します。"
 
 
+class NotAChoice(PyocoError, number=65, kind=Kind.INVALID):
+    """the answer is not one of the choices"""
+
+    message_ja = "回答が選択肢にありません"
+    hint = 'Answer with one of the choices: as it is ("ship"), or as {"choice": "ship"} with further fields.'
+    hint_ja = '選択肢の一つを、そのまま（"ship"）か {"choice": "ship"} の形で送ってください（他の項目も追加できます）。'
+
+
 class RangeNotSatisfiable(PyocoError, number=60, kind=Kind.RANGE):
     """the range is not satisfiable"""
 

@@ -107,7 +107,7 @@ def test_a_release_is_built_tested_approved_and_deployed(address: str, tmp_path:
         wait = first_wait(shell, "release")
         assert "Ship this build?" in shell("waits", "--output", "table").out
         assert re.search(r"approve +WAITING", shell("execution", execution_id).out)
-        shell("approve", execution_id, "--answer", '{"ship": true}').json()
+        shell("approve", execution_id, "--answer", "ship").json()
         program.err.wait_for("deploy ended with 0")
         execution = ended(address, execution_id)
 
@@ -117,11 +117,33 @@ def test_a_release_is_built_tested_approved_and_deployed(address: str, tmp_path:
         "build": {"stdout": "version 1.4.0\n"},
         "test": {"stdout": "linux version 1.4.0\n\n"},
         "lint": {"stdout": ""},
-        "approve": {"ship": True},
-        "deploy": {"stdout": '{"ship":true}\n'},
+        "approve": "ship",
+        "deploy": {"stdout": '"ship"\n'},
     }
     events = shell("events", execution_id).out
     assert re.search(r"NODE_STARTED +build .*by w-1", events)
+
+
+@needs_tools
+def test_a_release_that_is_stopped_is_complete_without_a_deployment(address: str, tmp_path: Path, steps: Path) -> None:
+    shell = Shell(address, tmp_path)
+    execution_id = put_and_execute(shell, "stopped")
+
+    with worker(address, tmp_path, "stopped") as program:
+        first_wait(shell, "stopped")
+        refused = shell("approve", execution_id, "--answer", '{"choice": "banana"}')
+        shell("approve", execution_id, "--answer", "stop").json()
+        execution = ended(address, execution_id)
+        shown = shell("execution", execution_id).out
+        printed = "".join(program.err.all())
+
+    assert refused.code == 1
+    assert "the answer must be one of the choices: ship, stop [ERR-PYOCO-0065]" in refused.err
+    assert execution["status"] == "COMPLETED"
+    deploy = next(node for node in execution["nodes"] if node["nodeId"] == "deploy")
+    assert (deploy["status"], deploy["reason"], deploy["attempt"]) == ("CANCELED", "skipped", 0)
+    assert re.search(r"deploy +CANCELED .*skipped", shown)
+    assert "deploy begins" not in printed
 
 
 @needs_tools
@@ -221,7 +243,7 @@ def test_a_release_is_watched_on_a_terminal_with_its_progress(address: str, tmp_
         (tmp_path / "gate").write_text("go\n")
         terminal.wait_for("waits for approve")
         wait = first_wait(shell, "watched")
-        shell("approve", wait["executionId"]).json()
+        shell("approve", wait["executionId"], "--answer", "ship").json()
         code, drawn = terminal.end()
 
     assert code == 0

@@ -187,14 +187,21 @@ def test_a_release_passes_claims_and_an_approval_to_its_end(twin: Twin, graph_id
         assert claim["outputs"] == {"build": {"file": "app.tgz"}}
         twin.ask("succeed_node", execution_id, claim["nodeId"], attempt=claim["attempt"])
     wait = first_wait(twin, graph_id)
-    twin.ask("resume_node", execution_id, wait["nodeId"], wait["waitKey"], {"ship": True}, attempt=wait["attempt"])
+    twin.ask(
+        "resume_node",
+        execution_id,
+        wait["nodeId"],
+        wait["waitKey"],
+        {"choice": "ship", "by": "ann"},
+        attempt=wait["attempt"],
+    )
     deploy = take(twin, graph_id)
     twin.ask("succeed_node", execution_id, "deploy", attempt=1)
 
     assert (build["nodeId"], build["input"], deploy["outputs"]) == (
         "build",
         {"version": "1.4.0"},
-        {"approve": {"ship": True}},
+        {"approve": {"choice": "ship", "by": "ann"}},
     )
     assert wait["prompt"]["question"] == "Ship this build?"
     finished = twin.ask("get_execution", execution_id, include="graph")

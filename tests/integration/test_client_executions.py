@@ -10,6 +10,7 @@ import pytest
 
 from support.shells import RunClient
 from support.stand_in import Events, StandIn
+from support.terminal import Terminal
 
 ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 AT = "2026-01-01T00:00:{:06.3f}Z"
@@ -247,6 +248,121 @@ def test_a_rejected_node_fails_with_the_reason(
 
     assert server.requests[-1] == ("POST", f"/executions/{ID}/nodes/approve/fail")
     assert json.loads(server.bodies[-1]) == {"error": {"code": "REJECTED", "message": message}, "attempt": 1}
+
+
+def asking(server: StandIn, *choices: Any) -> None:
+    prompt = {"question": "Ship this build?", "choices": list(choices)}
+    waits = [node("approve", "WAITING", waitKey="go", prompt=prompt)]
+    server.responses[f"/executions/{ID}"] = EXECUTION | {"nodes": waits}
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("stop", "stop"),
+        ('"stop"', "stop"),
+        ("not today", "not today"),
+        ("1.4.0", "1.4.0"),
+        ("2", 2),
+        ("true", True),
+        ('{"choice": "stop"}', {"choice": "stop"}),
+    ],
+)
+def test_an_answer_is_json_or_else_a_text(end: RunClient, server: StandIn, given: str, sent: Any) -> None:
+    asking(server, "ship", "stop")
+
+    assert end("approve", ID, "--answer", given) == 0
+
+    assert json.loads(server.bodies[-1])["answer"] == sent
+
+
+def test_without_a_terminal_the_choices_are_listed_and_one_must_be_given(end: RunClient, server: StandIn) -> None:
+    asking(server, "ship it", "stop")
+
+    assert end("approve", ID) == 1
+
+    printed = end.printed().err
+    assert "approve asks Ship this build?: choose by --answer one of ship it, stop" in printed
+    assert f"example: pyoco-client approve {ID} --node approve --answer 'ship it'" in printed
+    assert [method for method, _ in server.requests] == ["GET"]
+
+
+@pytest.mark.parametrize("typed", ["stop", "2"], ids=["by name", "by number"])
+def test_on_a_terminal_the_choice_is_asked_for(server: StandIn, tmp_path: Path, typed: str) -> None:
+    asking(server, "ship", "stop")
+    command = ["-m", "pyoco_server.cli.client", "approve", ID]
+
+    with Terminal(*command, cwd=tmp_path, env={"PYOCO_SERVER": server.address}, has_keyboard=True) as terminal:
+        terminal.wait_for("Ship this build?")
+        terminal.wait_for("2. stop")
+        terminal.wait_for("choice: ")
+        terminal.enter("banana")
+        terminal.wait_for("one of: ship, stop")
+        terminal.enter(typed)
+        code, _ = terminal.end()
+
+    assert code == 0
+    assert json.loads(server.bodies[-1]) == {"resumeKey": "go", "answer": "stop", "attempt": 1}
+
+
+def test_the_end_of_the_input_answers_nothing(server: StandIn, tmp_path: Path) -> None:
+    asking(server, "ship", "stop")
+    command = ["-m", "pyoco_server.cli.client", "approve", ID]
+
+    with Terminal(*command, cwd=tmp_path, env={"PYOCO_SERVER": server.address}, has_keyboard=True) as terminal:
+        terminal.wait_for("choice: ")
+        terminal.enter("\x04")
+        terminal.enter("\x04")
+        code, _ = terminal.end()
+
+    assert code == 130
+    assert [method for method, _ in server.requests] == ["GET"]
+
+
+def test_a_choice_that_reads_as_json_is_suggested_in_quotes(end: RunClient, server: StandIn) -> None:
+    asking(server, "[later]", "stop")
+
+    assert end("approve", ID) == 1
+    assert """--answer '"[later]"'""" in end.printed().err
+
+
+def test_a_rejection_needs_no_choice(end: RunClient, server: StandIn) -> None:
+    asking(server, "ship", "stop")
+
+    assert end("approve", ID, "--reject") == 0
+    assert server.requests[-1] == ("POST", f"/executions/{ID}/nodes/approve/fail")
+
+
+def test_skipped_nodes_and_choices_are_shown(end: RunClient, server: StandIn) -> None:
+    nodes = [
+        node("approve", "SUCCEEDED", choice="stop", answer="stop"),
+        node("deploy", "CANCELED", attempt=0, reason="skipped"),
+    ]
+    server.responses[f"/executions/{ID}"] = EXECUTION | {"status": "COMPLETED", "nodes": nodes}
+
+    assert end("execution", ID) == 0
+
+    assert [line.split() for line in end.printed().out.splitlines()[-2:]] == [
+        ["✓", "approve", "SUCCEEDED", "-", "-", "chosen:", "stop"],
+        ["■", "deploy", "CANCELED", "-", "-", "skipped"],
+    ]
+
+
+def test_a_followed_execution_shows_what_was_skipped(end: RunClient, server: StandIn) -> None:
+    ended = [
+        *HISTORY[:7],
+        event("NODE_RESUMED", 4.0, nodeId="approve", attempt=1, answer="stop", choice="stop"),
+        event("NODE_SUCCEEDED", 4.0, nodeId="approve", attempt=1, output="stop"),
+        event("NODE_CANCELED", 4.0, nodeId="deploy", byExecution=False, reason="skipped"),
+        event("EXECUTION_COMPLETED", 4.0),
+    ]
+    server.responses[f"/executions/{ID}/events"] = stream(*ended)
+
+    assert end("execute", "release", "--watch") == 0
+
+    lines = end.printed().out.splitlines()
+    assert lines[-3].endswith("NODE_CANCELED  deploy  user/ann  skipped")
+    assert lines[-1].endswith("COMPLETED in 4.0s (2 SUCCEEDED, 1 CANCELED)")
 
 
 def test_several_waiting_nodes_are_listed_and_one_must_be_named(end: RunClient, server: StandIn) -> None:

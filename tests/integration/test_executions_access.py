@@ -85,6 +85,31 @@ def stranger(access: Access) -> Iterator[Caller]:
         yield caller
 
 
+# Each asks for something of the execution that may be invalid.
+QUESTIONS = [
+    "/executions/{executionId}?at=1",
+    "/executions/{executionId}?at=1&include=records",
+    "/executions/{executionId}?at=9007199254740992",
+    "/executions/{executionId}/events?cursor=1.0",
+    "/executions/{executionId}/events?cursor=999999999999.0",
+    "/executions/{executionId}/events?cursor=none",
+    "/waits?executionId={executionId}",
+    "/executions/{executionId}?at=2000-01-01T00:00:00Z",
+    "/runs/{executionId}?include=records",
+    "/runs/{executionId}?at=1",
+    "/jobs/{executionId}?at=1",
+    "/runs/{executionId}/tasks",
+    "/runs/{executionId}/explain",
+    "/runs/{executionId}/logs?tail=1",
+    "/runs/{executionId}/logs?since_token=none",
+    "/runs/{executionId}/watch?timeout_sec=1",
+    "/jobs/{executionId}",
+    "/jobs/{executionId}/logs?tail=1",
+    "/jobs/{executionId}/logs?sinceToken=none",
+    "/jobs/{executionId}/logs/stream?tail=1",
+]
+
+
 def ask(caller: Caller, method: str, path: str, body: Any, execution_id: str = MISSING, **more: str) -> httpx.Response:
     filled = path.format(executionId=execution_id, nodeId=NODE, graphId="pair")
     headers = {"Idempotency-Key": new_key(), **more}
@@ -134,6 +159,19 @@ def test_an_execution_of_another_tenant_does_not_exist(
     assert code_of(others) == (404, "EXECUTION_NOT_FOUND")
     assert others.text.replace(execution_id, MISSING) == missing.text
     assert owner.events(execution_id) == events
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_the_answer_about_an_execution_of_another_tenant_is_that_about_none(
+    owner: Caller, stranger: Caller, path: str
+) -> None:
+    execution_id = owner.create("pair", "start", "node start")
+
+    others = ask(stranger, "GET", path, None, execution_id)
+    missing = ask(stranger, "GET", path, None)
+
+    assert others.status_code == missing.status_code
+    assert others.text.replace(execution_id, MISSING) == missing.text
 
 
 def test_an_idempotency_key_is_scoped_to_its_tenant(owner: Caller, stranger: Caller) -> None:

@@ -19,16 +19,18 @@ from support.programs import PATIENCE_SEC, clean_environment
 
 
 class Terminal:
-    """`python …` with a terminal of 100 by 30 as its standard output and error."""
+    """`python …` with a terminal of 100 by 30 as its standard output and error, and on request as its input."""
 
-    def __init__(self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, has_keyboard: bool = False
+    ) -> None:
         self._screen, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self._process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=cwd,
             env=clean_environment() | {"TERM": "xterm-256color"} | dict(env or {}),
-            stdin=subprocess.DEVNULL,
+            stdin=theirs if has_keyboard else subprocess.DEVNULL,
             stdout=theirs,
             stderr=theirs,
             start_new_session=True,
@@ -51,6 +53,10 @@ class Terminal:
         while text.encode() not in self._drawn:
             if not self._read():
                 raise AssertionError(f"{text!r} is not among {self._drawn.decode(errors='replace')!r}")
+
+    def enter(self, line: str) -> None:
+        """Types a line."""
+        os.write(self._screen, f"{line}\n".encode())
 
     def interrupt(self) -> None:
         """Sends Ctrl-C."""

@@ -31,12 +31,20 @@ class DocumentNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel", om
     timeout_sec: float | None = None
 
 
+class ConditionalEdge(msgspec.Struct, frozen=True, kw_only=True):
+    """An edge that is followed if its source chose one of these."""
+
+    source: NodeId = msgspec.field(name="from")
+    target: NodeId = msgspec.field(name="to")
+    when: tuple[str, ...]
+
+
 class GraphDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A graph as users describe it."""
 
     title: str | None = None
     nodes: tuple[DocumentNode, ...]
-    edges: tuple[tuple[NodeId, NodeId], ...]
+    edges: tuple[tuple[NodeId, NodeId] | ConditionalEdge, ...]
 
     @property
     def graph(self) -> Graph:
@@ -52,7 +60,9 @@ class GraphDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             )
             for node in self.nodes
         )
-        return Graph(nodes=nodes, edges=self.edges)
+        conditional = {(edge.source, edge.target): edge for edge in self.edges if isinstance(edge, ConditionalEdge)}
+        edges = ((edge.source, edge.target) if isinstance(edge, ConditionalEdge) else edge for edge in self.edges)
+        return Graph(nodes=nodes, edges=tuple(edges), when={pair: edge.when for pair, edge in conditional.items()})
 
 
 class StoredGraph(
@@ -82,6 +92,16 @@ def to_plain(document: GraphDocument) -> dict[str, Any]:
     """The document as JSON; absent fields without a default stay absent."""
     plain: dict[str, Any] = orjson.loads(msgspec.json.encode(document))
     return plain
+
+
+def edges_to_plain(graph: Graph) -> list[Any]:
+    """The edges of an execution's graph as they are in a document."""
+    return [
+        {"from": source, "to": target, "when": graph.when[source, target]}
+        if (source, target) in graph.when
+        else [source, target]
+        for source, target in graph.edges
+    ]
 
 
 def is_same(one: GraphDocument, other: GraphDocument) -> bool:

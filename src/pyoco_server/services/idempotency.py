@@ -36,8 +36,8 @@ RENEW_EVERY_SEC = 2.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.005, 0.1
 # Each is the success of another attempt.
 MAX_RACES = 20
-# A refusal: the state does not allow it, or has no such node.
-REFUSED = (404, 409)
+# A refusal: the state does not allow it, has no such node, or offers other choices. Invalid input never gets here.
+REFUSED = (404, 409, 422)
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from pyoco_server.domain.graphs import (
     TASK,
     WAIT,
+    ConditionalEdge,
     DocumentNode,
     GraphDocument,
     StoredGraph,
     UnreadableGraph,
     decode,
+    edges_to_plain,
     encode,
     is_same,
     of_tasks,
@@ -46,7 +48,9 @@ nodes = st.builds(
     prompt=json_values,
     timeout_sec=st.none() | st.floats(0, 99),
 )
-edges = st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["b", "c"]))
+edges = st.tuples(st.sampled_from(["a", "b"]), st.sampled_from(["b", "c"])) | st.builds(
+    ConditionalEdge, source=st.just("a"), target=st.just("c"), when=st.lists(texts, min_size=1, max_size=2).map(tuple)
+)
 documents = st.builds(
     GraphDocument,
     title=st.none() | texts,
@@ -112,6 +116,7 @@ def test_the_order_of_keys_does_not_matter() -> None:
         PLAIN | {"document": {"nodes": ["a"], "edges": []}},
         PLAIN | {"document": {"nodes": [{"id": "a"}], "edges": [["a"]]}},
         PLAIN | {"document": {"nodes": [{"id": "a"}], "edges": [["a", 1]]}},
+        PLAIN | {"document": {"nodes": [{"id": "a"}], "edges": [{"from": "a", "to": "b"}]}},
         PLAIN | {"document": {"nodes": [{"id": "a", "params": 1}], "edges": []}},
         PLAIN | {"document": {"nodes": [{"id": "a", "waitKey": 1}], "edges": []}},
     ],
@@ -132,3 +137,14 @@ def test_an_unknown_field_does_not_invalidate_a_graph() -> None:
     newer = PLAIN | {"labels": ["x"], "document": PLAIN["document"] | {"colour": "red"}}
 
     assert decode(orjson.dumps(newer), "release", 7) == STORED
+
+
+def test_a_conditional_edge_is_an_object_in_the_document_and_in_the_graph_of_an_execution() -> None:
+    edges = [["ask", "done"], {"from": "ask", "to": "deploy", "when": ["ship"]}]
+    ask = {"id": "ask", "type": "wait", "waitKey": "ask", "prompt": {"choices": ["ship", "stop"]}}
+
+    document = read_document({"nodes": [ask, "done", "deploy"], "edges": edges})
+
+    assert to_plain(document)["edges"] == edges
+    assert edges_to_plain(document.graph) == [["ask", "done"], {"from": "ask", "to": "deploy", "when": ("ship",)}]
+    assert document.graph.when == {("ask", "deploy"): ("ship",)}

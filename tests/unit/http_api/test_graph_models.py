@@ -12,7 +12,7 @@ import yaml
 from pyoco_server.domain.execution import graph
 from pyoco_server.domain.execution.graph import MAX_EDGES
 from pyoco_server.domain.execution.state import MAX_NODES
-from pyoco_server.domain.graphs import DocumentNode, GraphDocument, is_same, of_tasks
+from pyoco_server.domain.graphs import ConditionalEdge, DocumentNode, GraphDocument, is_same, of_tasks
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId
 from pyoco_server.errors import InvalidGraph
 from pyoco_server.http_api.api import graph_models
@@ -40,6 +40,11 @@ def refused(value: Any) -> str:
 def one(**fields: Any) -> dict[str, Any]:
     """A graph of one node with these fields."""
     return {"nodes": [{"id": "a", **fields}]}
+
+
+def edge(**fields: Any) -> dict[str, Any]:
+    """A graph of two tasks and an edge with these fields."""
+    return {"nodes": ["a", "b"], "edges": [{"from": "a", "to": "b", **fields}]}
 
 
 def test_every_field_is_read_and_defaults_are_filled_in() -> None:
@@ -90,9 +95,21 @@ def test_every_field_is_read_and_defaults_are_filled_in() -> None:
         ({"nodes": ["a\nb"]}, "printable"),
         ({"nodes": ["x" * 129]}, "at most 128 characters"),
         ({"nodes": ["a"], "edges": [["a", "b"]]}, "edge from or to unknown node 'b'"),
-        ({"nodes": ["a"], "edges": ["ab"]}, "edges.0: Input should be a valid list"),
-        ({"nodes": ["a", "b"], "edges": [["a", "b", "c"]]}, "edges.0: List should have at most 2 items"),
-        ({"nodes": ["a", "b"], "edges": [["a", "b"], ["a", 1]]}, "edges.1.1: Input should be a valid string"),
+        ({"nodes": ["a"], "edges": ["ab"]}, "edges.0.pair: Input should be a valid list"),
+        ({"nodes": ["a", "b"], "edges": [["a", "b", "c"]]}, "edges.0.pair: List should have at most 2 items"),
+        ({"nodes": ["a", "b"], "edges": [["a", "b"], ["a", 1]]}, "edges.1.pair.1: Input should be a valid string"),
+        (edge(when=[]), "edges.0.object.when: List should have at least 1 item"),
+        (edge(when=["x"] * 101), "edges.0.object.when: List should have at most 100 items"),
+        (edge(when=["x", "x"]), "edges.0.object.when: Value error, a choice is listed twice"),
+        (edge(when=[""]), "edges.0.object.when: Value error, a choice must have 1 to 128 printable characters"),
+        (edge(when="ship"), "edges.0.object.when: Input should be a valid list"),
+        (edge(when=[None]), "edges.0.object.when.0"),
+        (edge(when=None), "edges.0.object.when: Input should be a valid list"),
+        (edge(wenn=["x"]), "edges.0.object.wenn: Extra inputs are not permitted"),
+        ({"nodes": ["a"], "edges": [{"from": "a"}]}, "edges.0.object.to: Field required"),
+        ({"nodes": ["a"], "edges": [{"to": "a"}]}, "edges.0.object.from: Field required"),
+        (one(type="wait", prompt={"choices": "ship"}), "prompt: Value error, choices: must be a list of 1 to 100"),
+        (one(type="wait", prompt={"choices": [{}]}), "a choice must be a text, a number, true or false"),
         ({"nodes": ["a"], "title": ""}, "title: String should have at least 1 character"),
         ({"nodes": ["a"], "title": None}, "title: Input should be a valid string"),
         ({"nodes": ["a"], "title": "x" * 201}, "title: String should have at most 200"),
@@ -147,6 +164,29 @@ def test_the_first_problems_of_the_edges_are_reported_together() -> None:
     assert problems[0] == "edge from or to unknown node 'x'"
     assert len(problems) == 10
     assert caught.value.detail.endswith("; and 492 more")
+
+
+def test_an_edge_with_when_is_an_object_and_any_other_one_a_pair() -> None:
+    document = read_document(edge(when=["ship", 2, True]))
+
+    assert document.edges == (ConditionalEdge(source=NodeId("a"), target=NodeId("b"), when=("ship", "2", "true")),)
+    assert read_document(edge()).edges == ((NodeId("a"), NodeId("b")),)
+
+
+def test_the_choices_of_the_edges_must_be_those_of_the_prompt() -> None:
+    wait = {"id": "a", "type": "wait", "prompt": {"choices": ["ship", "stop"]}}
+
+    wrong = refused(edge(when=["shp"]) | {"nodes": [wait, "b"]})
+    none = refused(edge(when=["ship"]) | {"nodes": [{"id": "a", "type": "wait"}, "b"]})
+
+    assert wrong == "the edge from 'a' to 'b' has `when` shp; the choices of 'a' are ship, stop"
+    assert none == "the edge from 'a' to 'b' has `when`, but the prompt of 'a' has no choices"
+
+
+def test_the_words_of_yaml_for_true_and_false_can_be_choices() -> None:
+    text = "nodes: [{id: a, type: wait, prompt: {choices: [yes, no]}}, b]\nedges: [{from: a, to: b, when: [yes]}]"
+
+    assert read_yaml_document(text.encode()).graph.when == {("a", "b"): ("true",)}
 
 
 @pytest.mark.parametrize("graph_id", ["", ".", "..", "a/b", "a\n", "x" * 129])

@@ -21,9 +21,12 @@ from pyoco_server.domain.execution.events import (
     ExecutionCompleted,
     ExecutionCreated,
     ExecutionStarted,
+    NodeCanceled,
     NodeReady,
+    NodeResumed,
     NodeStarted,
     NodeSucceeded,
+    NodeWaiting,
     StoredCommit,
 )
 from pyoco_server.domain.execution.evolve import fold_commits
@@ -148,6 +151,29 @@ def with_responses(*responses: Response) -> Evidence:
     return evidence(responses=(*RESPONSES, *responses))
 
 
+ASK = {"choices": ["yes", "no"]}
+FORK = ExecutionCreated(
+    at=1.0,
+    request=ExecutionRequest(flow_name="g", work=Work.NODES),
+    graph=Graph(
+        nodes=(GraphNode(node_id=A, wait_key="k", prompt=ASK), GraphNode(node_id=B)),
+        edges=((A, B),),
+        when={(A, B): ("yes",)},
+    ),
+)
+WAITS = NodeWaiting(at=2.0, node_id=A, attempt=1, wait_key="k", prompt=ASK)
+SKIPPED_B = NodeCanceled(at=5.0, node_id=B, by_execution=False, reason="skipped")
+ASKED: list[Step] = [
+    ("k1", None, "CreateExecution", (FORK,)),
+    ("k2", None, "StartExecution", (ExecutionStarted(at=2.0, attempt=1), NodeReady(at=2.0, node_id=A), WAITS)),
+]
+
+
+def answered(choice: str | None, *more: Event) -> Step:
+    resumed = NodeResumed(at=5.0, node_id=A, attempt=1, answer=choice, choice=choice)
+    return ("k3", None, "ResumeNode", (resumed, NodeSucceeded(at=5.0, node_id=A, attempt=1), *more))
+
+
 BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("executions stuck", lambda: evidence([*LEGAL[:4]], RESPONSES[:3])),
     ("executions stuck", lambda: evidence([*LEGAL[:3], CANCEL], ())),
@@ -162,6 +188,13 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("nodes out of order", lambda: evidence([*LEGAL[:4], ("k", None, "MarkNodeReady", (READY_B,))])),
     ("nodes out of order", lambda: evidence([*LEGAL[:3], done("k4", A, COMPLETED)])),
     ("nodes out of order", lambda: evidence([*LEGAL[:4], done("k7", A)])),
+    ("nodes out of order", lambda: evidence([*ASKED, answered("maybe", SKIPPED_B, COMPLETED)], ())),
+    ("nodes out of order", lambda: evidence([*ASKED, answered("no", READY_B)], ())),
+    ("nodes out of order", lambda: evidence([*ASKED, answered("yes", SKIPPED_B, COMPLETED)], ())),
+    ("nodes out of order", lambda: evidence([*ASKED, answered("no", COMPLETED)], ())),
+    ("nodes out of order", lambda: evidence([*ASKED, answered("no", SKIPPED_B), take("k4", B)], ())),
+    ("nodes out of order", lambda: evidence([*ASKED, ("k", None, "Skip", (SKIPPED_B,))], ())),
+    ("executions stuck", lambda: evidence([*ASKED, answered("no")], ())),
     ("reports of superseded attempts", lambda: evidence([*LEGAL[:3], take("k", A, "w2", 2), done("k4", A)])),
     ("reports of superseded attempts", lambda: evidence([*LEGAL[:3], take("k", A, "w2", 1)])),
     ("nodes with a wrong holder", lambda: evidence([*LEGAL[:3], done("k4", A, worker="w2")])),
@@ -186,6 +219,11 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("indexes unlike the snapshots", lambda: with_index(known={})),
     ("unexpected errors", lambda: replace(evidence(), troubles=("ValueError()",))),
 ]
+
+
+@pytest.mark.parametrize("end", [answered("no", SKIPPED_B, COMPLETED), answered("yes", READY_B)], ids=["no", "yes"])
+def test_a_choice_that_is_followed_has_no_violations_in_its_log(end: Step) -> None:
+    assert "nodes out of order" not in broken(evidence([*ASKED, end], ()))
 
 
 @pytest.mark.parametrize(("name", "corrupt"), BROKEN)

@@ -62,6 +62,7 @@ def _record(before: Json, kind: str, payload: Json, at: float | None) -> dict[st
         after["message"] = f"waits for {payload.get('waitKey')}"
     elif kind in ("NODE_RESUMED", "NODE_SUCCEEDED", "NODE_FAILED", "NODE_CANCELED"):
         after.pop("message", None)
+        after |= {name: payload[name] for name in ("choice", "reason") if payload.get(name) is not None}
         after["error"] = _failure(payload.get("error")) if kind == "NODE_FAILED" else None
         started_at = before.get("started_at")
         if kind != "NODE_RESUMED" and at is not None and isinstance(started_at, int | float):
@@ -76,7 +77,7 @@ def node_rows(execution: Json, now: float | None = None) -> list[Row]:
 
 def _node_row(node: Json, now: float | None) -> Row:
     started, ended = unix_sec(node.get("startedAt")), unix_sec(node.get("endedAt"))
-    record: dict[str, Any] = {name: node.get(name) for name in ("progress", "message", "attempt")}
+    record: dict[str, Any] = {name: node.get(name) for name in ("progress", "message", "attempt", "choice", "reason")}
     record |= {"started_at": started, "error": _failure(node.get("error")) or None}
     if started is not None and ended is not None:
         record["duration_ms"] = (ended - started) * 1000

@@ -45,7 +45,7 @@ COMMANDS = (
     Entry("execution", executions.execution, f"execution {EXAMPLE_ID}"),
     Entry("events", executions.events, f"events {EXAMPLE_ID} --follow"),
     Entry("waits", executions.waits, "waits --graph-id release --output table"),
-    Entry("approve", executions.approve, f"approve {EXAMPLE_ID} --answer '{{\"ship\": true}}'"),
+    Entry("approve", executions.approve, f"approve {EXAMPLE_ID} --answer ship"),
     Entry("graphs", executions.graphs, "graphs --output table"),
     Entry("graph-put", executions.graph_put, "graph-put examples/release.yaml --graph-id release"),
     Entry("workers", fleet.workers, "workers --scope all --output table"),

@@ -82,7 +82,7 @@ def _task_sec(status: str, record: Json, now: float | None) -> float | None:
 
 
 def _task_detail(status: str, record: Json) -> str:
-    """The error of a failed task; otherwise progress, message and attempt."""
+    """The error of a failed task; otherwise progress, message, what was chosen, why it was canceled, and attempt."""
     if record.get("error"):
         return escape_line(record["error"])
     parts = []
@@ -90,6 +90,10 @@ def _task_detail(status: str, record: Json) -> str:
         parts.append(progress_bar(record["progress"]))
     if record.get("message"):
         parts.append(escape_line(record["message"]))
+    if record.get("choice"):
+        parts.append(f"chosen: {escape_line(record['choice'])}")
+    if record.get("reason"):
+        parts.append(escape_line(record["reason"]))
     if isinstance(record.get("attempt"), int) and record["attempt"] > 1:
         parts.append(f"(attempt {record['attempt']})")
     return " ".join(parts)

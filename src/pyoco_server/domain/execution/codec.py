@@ -73,17 +73,29 @@ def payload_of(event: Event) -> dict[str, Any]:
 
 
 def graph_to_wire(graph: Graph) -> dict[str, Any]:
-    """A graph as JSON: nodes in order, edges as pairs of indexes (names would triple its size)."""
+    """A graph as JSON: nodes in order, edges as pairs of indexes (names would triple its size).
+
+    An edge with `when` has it as a third item: a program that does not know it must not follow the edge.
+    """
     places = {node.node_id: place for place, node in enumerate(graph.nodes)}
-    edges = [[places[source], places[target]] for source, target in graph.edges]
+    edges: list[list[Any]] = [[places[source], places[target]] for source, target in graph.edges]
+    if graph.when:
+        for edge, pair in zip(graph.edges, edges, strict=True):
+            if edge in graph.when:
+                pair.append(graph.when[edge])
     return {"nodes": msgspec.to_builtins(graph.nodes), "edges": edges}
 
 
 def graph_from_wire(plain: Mapping[str, Any]) -> Graph:
     """The graph that `graph_to_wire` wrote."""
     nodes = msgspec.convert(plain["nodes"], tuple[GraphNode, ...])
-    edges = tuple((nodes[source].node_id, nodes[target].node_id) for source, target in plain["edges"])
-    return Graph(nodes=nodes, edges=edges)
+    edges, when = [], {}
+    for source, target, *choices in plain["edges"]:
+        edge = (nodes[source].node_id, nodes[target].node_id)
+        edges.append(edge)
+        if choices:
+            when[edge] = msgspec.convert(choices[0], tuple[str, ...])
+    return Graph(nodes=nodes, edges=tuple(edges), when=when)
 
 
 def _upcast(envelope: Envelope, upcasters: Mapping[int, Upcaster], newest: int) -> Envelope:

@@ -7,6 +7,7 @@ from typing import assert_never
 
 import orjson
 
+from pyoco_server.domain.execution import choices
 from pyoco_server.domain.execution.commands import (
     DeclareNodes,
     ExpireNode,
@@ -41,6 +42,7 @@ from pyoco_server.domain.execution.state import (
     MAX_NAMES_BYTES,
     MAX_NODE_ATTEMPTS,
     MAX_NODES,
+    SKIPPED,
     Execution,
     Failure,
     Node,
@@ -161,7 +163,9 @@ def _put_waiting(execution: Execution, command: PutNodeWaiting) -> Verdict:
     node = _running(execution, command.node_id, command.attempt)
     if isinstance(node, Rejection):
         return node
-    if refused := _too_long(execution, command.wait_key):
+    if problem := choices.problem_of_prompt(command.prompt):
+        return reject(RejectionReason.INVALID_VALUE, f"choices of the prompt: {problem}")
+    if refused := _too_long(execution, command.wait_key, *choices.choices_of(command.prompt)):
         return refused
     return (
         NodeWaiting(
@@ -185,17 +189,23 @@ def _resume(execution: Execution, command: ResumeNode) -> Verdict:
         return _fenced_node(node, command.attempt)
     if node.wait_key != command.resume_key:
         return reject(RejectionReason.WRONG_RESUME_KEY)
+    choice = choices.chosen(command.answer) if node.choices else None
+    if node.choices and choice not in node.choices:
+        detail = f"the answer must be one of the choices: {choices.shown(node.choices)}"
+        return Rejection(why=RejectionReason.NOT_A_CHOICE, detail=detail, choices=node.choices)
     resumed = NodeResumed(
         at=command.at,
         node_id=command.node_id,
         attempt=node.attempt,
         lease_until=_renewed(node, command.at),
         answer=command.answer,
+        choice=choice,
     )
     defined = execution.graph.node(command.node_id) if execution.graph else None
     if defined is None or not defined.is_wait:
         return (resumed,)
-    return (resumed, *_succeeded(evolve(execution, resumed), node, command.answer, command.at))
+    now = evolve(execution, resumed)
+    return (resumed, *_succeeded(now, now.nodes[command.node_id], command.answer, command.at))
 
 
 def _succeed(execution: Execution, command: SucceedNode) -> Verdict:
@@ -276,19 +286,32 @@ def ready(node: GraphNode, at: float) -> Events:
 
 
 def _succeeded(execution: Execution, node: Node, output: object, at: float) -> Events:
-    """NODE_SUCCEEDED and, in a graph, the events that follow from it, in one commit."""
+    """NODE_SUCCEEDED and, in a graph, the events that follow from it, in one commit.
+
+    Nodes that can no longer be reached are canceled as skipped; a graph of succeeded and skipped nodes is complete.
+    """
     succeeded = NodeSucceeded(at=at, node_id=node.node_id, attempt=node.attempt, output=output)
-    if execution.graph is None:
+    graph, nodes = execution.graph, execution.nodes
+    if graph is None:
         return (succeeded,)
 
-    def has_succeeded(node_id: NodeId) -> bool:
-        known = execution.nodes.get(node_id)
-        return known is not None and known.status is NodeStatus.SUCCEEDED
+    def is_followed(source: NodeId, when: tuple[str, ...]) -> bool | None:
+        known = nodes.get(source) or Node(node_id=source)
+        if source == node.node_id or known.status is NodeStatus.SUCCEEDED:
+            return not when or known.choice in when
+        return False if known.is_skipped else None
 
-    if execution.graph.is_done_with(node.node_id, has_succeeded):
-        return (succeeded, ExecutionCompleted(at=at))
-    follow = execution.graph.ready_after(node.node_id, has_succeeded)
-    return (succeeded, *(event for successor in follow for event in ready(successor, at)))
+    ready_nodes, skipped = graph.follow(node.node_id, is_followed)
+    left_out = tuple(NodeCanceled(at=at, node_id=name, by_execution=False, reason=SKIPPED) for name in skipped)
+    finished = {node.node_id, *skipped}
+
+    def is_finished(node_id: NodeId) -> bool:
+        known = nodes.get(node_id) or Node(node_id=node_id)
+        return node_id in finished or known.status is NodeStatus.SUCCEEDED or known.is_skipped
+
+    if not ready_nodes and graph.is_complete(is_finished):
+        return (succeeded, *left_out, ExecutionCompleted(at=at))
+    return (succeeded, *left_out, *(event for successor in ready_nodes for event in ready(successor, at)))
 
 
 def _failed_node(execution: Execution, node: Node, error: Failure, at: float) -> Events:
@@ -338,7 +361,8 @@ def _graph_forbids_start(node: Node) -> Rejection | None:
     if node.status is NodeStatus.WAITING:
         return reject(RejectionReason.NODE_NOT_RUNNING, "the node is WAITING: resume it")
     if node.status.is_terminal:
-        return reject(RejectionReason.NODE_FINISHED, f"the node is {node.status.value}")
+        skipped = " (skipped)" if node.is_skipped else ""
+        return reject(RejectionReason.NODE_FINISHED, f"the node is {node.status.value}{skipped}")
     return None
 
 
@@ -361,14 +385,15 @@ def _cannot_add(execution: Execution, node_id: NodeId, adding: int = 1) -> Rejec
     return None
 
 
-def _too_long(execution: Execution, name: str) -> Rejection | None:
-    """Whether this name would exceed the limit of a snapshot. Names from workers and graphs are bounded elsewhere."""
+def _too_long(execution: Execution, *added: str) -> Rejection | None:
+    """Whether these names would exceed the limit of a snapshot. Names from workers and graphs are bounded elsewhere."""
     if execution.request.work is not Work.NODES:
         return None
     graph, nodes = execution.graph, execution.nodes
     known = {node.node_id for node in graph.nodes if node.wait_key is not None} if graph else ()
-    keys = (node.wait_key for node in nodes.values() if node.wait_key is not None and node.node_id not in known)
-    names = [name, *keys, *(nodes if graph is None else ())]
+    asked = (node for node in nodes.values() if node.node_id not in known)
+    kept = (name for node in asked for name in (node.wait_key, *node.choices, node.choice) if name is not None)
+    names = [*added, *kept, *(nodes if graph is None else ())]
     if len(orjson.dumps(names)) > MAX_NAMES_BYTES:
         return reject(RejectionReason.NAMES_TOO_LONG)
     return None

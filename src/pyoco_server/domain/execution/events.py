@@ -128,11 +128,12 @@ class NodeWaiting(_NodeEvent, frozen=True, kw_only=True, tag="NODE_WAITING"):
 
 
 class NodeResumed(_NodeEvent, frozen=True, kw_only=True, tag="NODE_RESUMED"):
-    """The node was resumed with the key; it runs again, with a full lease."""
+    """The node was resumed with the key; it runs again, with a full lease. `choice`: which choice the answer names."""
 
     attempt: int
     lease_until: float | None = None
     answer: Any = None
+    choice: str | None = None
 
 
 class NodeSucceeded(_NodeEvent, frozen=True, kw_only=True, tag="NODE_SUCCEEDED"):
@@ -150,9 +151,10 @@ class NodeFailed(_NodeEvent, frozen=True, kw_only=True, tag="NODE_FAILED"):
 
 
 class NodeCanceled(_NodeEvent, frozen=True, kw_only=True, tag="NODE_CANCELED"):
-    """The node was canceled because the execution ended without it."""
+    """The node was canceled because the execution ended without it, or for the `reason`: `skipped`, not reached."""
 
     by_execution: bool = True
+    reason: str | None = None
 
 
 NodeEvent = (

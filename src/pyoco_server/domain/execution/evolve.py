@@ -12,6 +12,7 @@ from typing import assert_never, cast, get_args
 
 from msgspec.structs import replace
 
+from pyoco_server.domain.execution.choices import choices_of
 from pyoco_server.domain.execution.events import (
     Event,
     ExecutionArchived,
@@ -186,10 +187,10 @@ def _evolve_node(node: Node, event: NodeEvent) -> Node:
             return node
         case NodeReady():
             return _raised(node, NodeStatus.READY)
-        case NodeCanceled(by_execution=by_execution):
+        case NodeCanceled(by_execution=by_execution, reason=reason):
             if node.status.is_terminal:
                 return node
-            return _end(node, NodeStatus.CANCELED, event.at, canceled_by_execution=by_execution)
+            return _end(node, NodeStatus.CANCELED, event.at, canceled_by_execution=by_execution, reason=reason)
         case NodeStarted():
             return _node_started(node, event)
         case _:
@@ -237,6 +238,7 @@ def _evolve_attempt(
                 status=NodeStatus.WAITING,
                 wait_key=event.wait_key,
                 prompt=event.prompt,
+                choices=choices_of(event.prompt),
                 deadline_at=event.deadline_at,
                 waiting_since=event.at,
                 lease_until=None,
@@ -249,10 +251,12 @@ def _evolve_attempt(
                 status=NodeStatus.RUNNING,
                 wait_key=None,
                 prompt=None,
+                choices=(),
                 deadline_at=None,
                 waiting_since=None,
                 lease_until=event.lease_until,
                 answer=event.answer,
+                choice=event.choice if event.choice is not None else node.choice,
             )
         case NodeSucceeded(output=output):
             if node.status.rank >= NodeStatus.SUCCEEDED.rank:

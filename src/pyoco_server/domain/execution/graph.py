@@ -1,6 +1,8 @@
-"""Graphs of nodes: which nodes become ready, when a graph is complete, and whether it can run at all.
+"""Graphs of nodes: which nodes become ready or are skipped, when a graph is complete, and whether it can run at all.
 
-A graph does not know who does the work; it only knows the order of its nodes.
+A graph does not know who does the work; it only knows the order of its nodes. An edge with `when` is followed only if
+the choice of its source is listed there. An edge is decided when its source has succeeded or was skipped. A node whose
+incoming edges are all decided becomes ready if one of them is followed; otherwise it is skipped.
 """
 
 from __future__ import annotations
@@ -8,13 +10,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, TypeVar, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from pyoco_server.domain.execution.choices import choices_of
+from pyoco_server.domain.execution.choices import shown as shown_choices
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId
 
 T = TypeVar("T")
+Edge = tuple[NodeId, NodeId]
+When = Mapping[Edge, tuple[str, ...]]
+# Whether an edge with this source and these choices is followed; None: the source is not finished.
+IsFollowed = Callable[[NodeId, tuple[str, ...]], bool | None]
 
 MAX_EDGES = 20_000
 # At most so many nodes are named in one message.
@@ -39,27 +48,42 @@ class GraphNode(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
         return self.wait_key is not None
 
 
+class Follow(NamedTuple):
+    """What a finished node leads to: the nodes that become ready, and those that can no longer be reached."""
+
+    ready: list[GraphNode]
+    skipped: list[NodeId]
+
+
 class Graph:
     """Nodes and the edges between them; immutable. Several predecessors are a join, several successors a fork.
+
+    `when` has the choices of those edges that are followed on certain choices only.
 
     No struct: its stored form has edges as indexes of nodes, see `codec`.
     """
 
-    __slots__ = ("_derived", "edges", "nodes")
+    __slots__ = ("_derived", "edges", "nodes", "when")
 
     nodes: tuple[GraphNode, ...]
-    edges: tuple[tuple[NodeId, NodeId], ...]
+    edges: tuple[Edge, ...]
+    when: When
 
-    def __init__(self, *, nodes: tuple[GraphNode, ...], edges: tuple[tuple[NodeId, NodeId], ...]) -> None:
+    def __init__(
+        self, *, nodes: tuple[GraphNode, ...], edges: tuple[Edge, ...], when: When = MappingProxyType({})
+    ) -> None:
         self.nodes = nodes
         self.edges = edges
+        self.when = when
         self._derived: dict[object, object] = {}
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Graph) and (self.nodes, self.edges) == (other.nodes, other.edges)
+        if not isinstance(other, Graph):
+            return False
+        return (self.nodes, self.edges, self.when) == (other.nodes, other.edges, other.when)
 
     def __repr__(self) -> str:
-        return f"Graph(nodes={self.nodes!r}, edges={self.edges!r})"
+        return f"Graph(nodes={self.nodes!r}, edges={self.edges!r}, when={dict(self.when)!r})"
 
     def once(self, derive: Callable[[Graph], T]) -> T:
         """The result of a pure function of this graph, computed on first use. Do not mutate it."""
@@ -79,18 +103,45 @@ class Graph:
         """The nodes without predecessors."""
         return (node for node in self.nodes if not self.before(node.node_id))
 
-    def ready_after(self, done: NodeId, has_succeeded: Callable[[NodeId], bool]) -> Iterator[GraphNode]:
-        """The successors of `done` whose predecessors have all succeeded now."""
+    def follow(self, done: NodeId, is_followed: IsFollowed) -> Follow:
+        """The consequences of the end of `done`, which `is_followed` knows already; each edge is examined once."""
         adjacency = self.once(_adjacency)
-        for index in adjacency.after.get(done, ()):
-            node = self.nodes[index]
-            # Nodes are claimed in order, so the last predecessor is the one most likely to be unfinished.
-            if all(source == done or has_succeeded(source) for source in reversed(adjacency.before[node.node_id])):
-                yield node
+        follow = Follow([], [])
+        settled: set[NodeId] = set()
+        skipped: set[NodeId] = set()
+        reached: set[NodeId] = set()
+        left: dict[NodeId, int] = {}
+        sources = [done]
+        for source in sources:  # grows by the skipped nodes: their successors may be out of reach, too
+            for index in adjacency.after.get(source, ()):
+                node_id = self.nodes[index].node_id
+                before = adjacency.before[node_id]
+                # Nodes are claimed in order, so the last predecessor is the one most likely to be unfinished.
+                place = left.get(node_id, len(before))
+                while place:
+                    origin = before[place - 1]
+                    when = self.when.get((origin, node_id), ()) if self.when else ()
+                    followed = False if origin in skipped else is_followed(origin, when)
+                    if followed is None:
+                        break
+                    if followed:
+                        reached.add(node_id)
+                    place -= 1
+                left[node_id] = place
+                if place or node_id in settled:
+                    continue
+                settled.add(node_id)
+                if node_id in reached:
+                    follow.ready.append(self.nodes[index])
+                else:
+                    skipped.add(node_id)
+                    follow.skipped.append(node_id)
+                    sources.append(node_id)
+        return follow
 
-    def is_done_with(self, done: NodeId, has_succeeded: Callable[[NodeId], bool]) -> bool:
-        """Whether `done` was the last node that had not succeeded."""
-        return all(node.node_id == done or has_succeeded(node.node_id) for node in reversed(self.nodes))
+    def is_complete(self, is_finished: Callable[[NodeId], bool]) -> bool:
+        """Whether every node is finished: succeeded or skipped."""
+        return all(is_finished(node.node_id) for node in reversed(self.nodes))
 
 
 class _Adjacency(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +171,12 @@ def problems(graph: Graph) -> list[str]:
     if len(graph.edges) > MAX_EDGES:
         return [f"{len(graph.edges)} edges are more than {MAX_EDGES}"]
     known = Counter(node.node_id for node in graph.nodes)
-    return [*_node_problems(known), *_edge_problems(graph, known), *_cycle_problems(graph, known)]
+    return [
+        *_node_problems(known),
+        *_edge_problems(graph, known),
+        *_choice_problems(graph),
+        *_cycle_problems(graph, known),
+    ]
 
 
 def _node_problems(known: Mapping[NodeId, int]) -> Iterator[str]:
@@ -141,6 +197,22 @@ def _edge_problems(graph: Graph, known: Mapping[NodeId, int]) -> Iterator[str]:
             yield f"node {source!r} has an edge to itself"
         if count > 1:
             yield f"the edge from {source!r} to {target!r} is defined twice"
+
+
+def _choice_problems(graph: Graph) -> Iterator[str]:
+    """The prompt of a wait node is known before it runs, so its edges can be checked; that of a task is not."""
+    for (source, target), when in graph.when.items():
+        node = graph.node(source)
+        if node is None or not node.is_wait:
+            continue
+        choices = choices_of(node.prompt)
+        if not choices:
+            yield f"the edge from {source!r} to {target!r} has `when`, but the prompt of {source!r} has no choices"
+        elif unknown := [choice for choice in when if choice not in choices]:
+            yield (
+                f"the edge from {source!r} to {target!r} has `when` {shown_choices(unknown)}; "
+                f"the choices of {source!r} are {shown_choices(choices)}"
+            )
 
 
 def _cycle_problems(graph: Graph, known: Mapping[NodeId, int]) -> Iterator[str]:

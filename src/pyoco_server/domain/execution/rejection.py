@@ -35,17 +35,24 @@ class RejectionReason(Enum):
     INVALID_ATTEMPT = "it is not the next attempt of the node"
     NO_MORE_ATTEMPTS = "the node has no attempts left"
     WRONG_RESUME_KEY = "the resume key does not fit"
+    NOT_A_CHOICE = "the answer is not one of the choices"
     INVALID_VALUE = "a value is out of range"
     TOO_MANY_NODES = f"an execution has at most {MAX_NODES} nodes"
-    NAMES_TOO_LONG = f"node ids and wait keys that a graph does not name have at most {MAX_NAMES_BYTES} bytes together"
+    NAMES_TOO_LONG = (
+        f"node ids, wait keys and choices that a graph does not name have at most {MAX_NAMES_BYTES} bytes together"
+    )
     TOO_MANY_TAGS = f"an execution has at most {MAX_LABELS} tags"
 
 
 class Rejection(msgspec.Struct, frozen=True, kw_only=True):
-    """The command is not allowed in the current state; `detail` describes that state."""
+    """The command is not allowed in the current state; `detail` describes that state.
+
+    `choices` are the answers that are allowed.
+    """
 
     why: RejectionReason
     detail: str
+    choices: tuple[str, ...] = ()
 
 
 Verdict = Events | Rejection

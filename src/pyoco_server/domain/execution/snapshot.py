@@ -14,6 +14,7 @@ import msgspec
 import orjson
 from msgspec.structs import asdict
 
+from pyoco_server.domain.execution.choices import choices_of
 from pyoco_server.domain.execution.codec import graph_from_wire, graph_to_wire
 from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.domain.execution.state import (
@@ -49,7 +50,7 @@ _TASK_STATUS = {
 _BULKY = ("output", "traceback", "prompt", "answer")
 
 # Fields that most nodes do not have, read at once: a snapshot of a wide graph has a thousand nodes.
-_SHOWN = ("output", "progress", "message", "prompt", "answer")
+_SHOWN = ("output", "progress", "message", "prompt", "answer", "choice", "reason")
 _read_shown = attrgetter(*_SHOWN)
 _NONE_SHOWN = (None,) * len(_SHOWN)
 _RARE = {
@@ -59,6 +60,8 @@ _RARE = {
     "k": "wait_key",
     "d": "deadline_at",
     "s": "waiting_since",
+    "h": "choice",
+    "r": "reason",
     "c": "canceled_by_execution",
 }
 _read_rare = attrgetter(*_RARE.values())
@@ -161,14 +164,15 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
     """The execution of a snapshot; equal to the folded one except for dropped records."""
     state, _ = snapshot["state"], snapshot["status"]  # the index and the lists need the second one
     timeout = snapshot.get("timeout")
+    graph = graph_from_wire(state["graph"]) if "graph" in state else None
     return Execution(
         execution_id=RunId(snapshot["run_id"]),
         version=snapshot["version"],
         status=Status(state["status"]),
         request=_request(snapshot),
         labels=tuple(snapshot["tags"]),
-        graph=graph_from_wire(state["graph"]) if "graph" in state else None,
-        nodes=_nodes(snapshot, state["nodes"]),
+        graph=graph,
+        nodes=_nodes(snapshot, state["nodes"], graph),
         created_at=snapshot["submitted_at"],
         queued_at=snapshot.get("queued_at"),
         started_at=snapshot["start_time"],
@@ -233,7 +237,7 @@ def _record(node: Node) -> Snapshot:
 def _state(execution: Execution) -> Snapshot:
     state: Snapshot = {
         "status": execution.status.value,
-        "nodes": [_node_state(node) for node in execution.nodes.values()],
+        "nodes": [_node_state(node, execution.graph) for node in execution.nodes.values()],
     }
     if execution.holder is not None:
         state["holder"] = (execution.holder.attempt, execution.holder.worker_id, execution.holder.instance_id)
@@ -248,25 +252,42 @@ def _state(execution: Execution) -> Snapshot:
     return state
 
 
-def _node_state(node: Node) -> list[Any]:
+def _node_state(node: Node, graph: Graph | None) -> list[Any]:
     """[status, attempt, optional fields], in the order of `tasks`: names are not repeated."""
     head: list[Any] = [_NODE_CODES[node.status], node.attempt]
     rare = _read_rare(node)
     if rare == _NO_RARE:
         return head
     known = {key: value for key, value in zip(_RARE, rare, strict=True) if value is not None and value is not False}
+    if node.choices and _prompt_in(graph, node.node_id) is None:
+        known["C"] = node.choices
     return [*head, known]
 
 
-def _nodes(snapshot: Mapping[str, Any], states: list[Any]) -> dict[NodeId, Node]:
+def _prompt_in(graph: Graph | None, node_id: NodeId) -> Any:
+    """The prompt that the graph has for a node: its choices need not be repeated."""
+    drawn = graph.node(node_id) if graph is not None else None
+    return None if drawn is None else drawn.prompt
+
+
+def _nodes(snapshot: Mapping[str, Any], states: list[Any], graph: Graph | None) -> dict[NodeId, Node]:
     records, progress = snapshot["task_records"], snapshot.get("progress", {})
     return {
-        NodeId(name): _node(NodeId(name), state, records.get(name, {}), progress.get(name))
+        NodeId(name): _node(NodeId(name), state, records.get(name, {}), progress.get(name), graph)
         for name, state in zip(snapshot["tasks"], states, strict=True)
     }
 
 
-def _node(node_id: NodeId, state: list[Any], record: Mapping[str, Any], progress: float | None) -> Node:
+def _choices(node_id: NodeId, known: Mapping[str, Any], record: Mapping[str, Any], graph: Graph | None) -> Any:
+    """The choices of a waiting node. Snapshots of earlier releases have only its prompt."""
+    if "k" not in known:
+        return ()
+    return tuple(known["C"]) if "C" in known else choices_of(record.get("prompt", _prompt_in(graph, node_id)))
+
+
+def _node(
+    node_id: NodeId, state: list[Any], record: Mapping[str, Any], progress: float | None, graph: Graph | None
+) -> Node:
     known = state[2] if len(state) > 2 else {}
     failure = None
     if "error" in record:
@@ -290,6 +311,9 @@ def _node(node_id: NodeId, state: list[Any], record: Mapping[str, Any], progress
         output=record.get("output"),
         error=failure,
         canceled_by_execution=known.get("c", False),
+        choices=_choices(node_id, known, record, graph),
+        choice=known.get("h"),
+        reason=known.get("r"),
     )
 
 

@@ -23,6 +23,8 @@ from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
 MAX_NAMES_BYTES = 128 * 1024
 MAX_LABELS = 64
 MAX_TIMEOUT_SEC = 30 * 24 * 3600.0
+# Why a node was canceled: no edge that is followed leads to it.
+SKIPPED = "skipped"
 # The default limit of a graph's nodes: the same as the deliveries of a job.
 MAX_NODE_ATTEMPTS = 20
 
@@ -104,7 +106,11 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One node. `attempt` counts its starts from 1; 0 means never started."""
+    """One node. `attempt` counts its starts from 1; 0 means never started.
+
+    `choices` are those of its prompt while it waits; `choice` is what the last answer chose among them. `reason` is why
+    it was canceled.
+    """
 
     node_id: NodeId
     status: NodeStatus = NodeStatus.IDLE
@@ -124,6 +130,13 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     output: Any = None
     error: Failure | None = None
     canceled_by_execution: bool = False
+    choices: tuple[str, ...] = ()
+    choice: str | None = None
+    reason: str | None = None
+
+    @property
+    def is_skipped(self) -> bool:
+        return self.status is NodeStatus.CANCELED and self.reason == SKIPPED
 
     def is_worked_on(self, now: float) -> bool:
         """Whether a holder works on it and can be asked to stop; an expired lease no longer counts."""

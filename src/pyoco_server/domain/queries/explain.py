@@ -250,6 +250,17 @@ def _node_reasons(execution: Execution, now: float) -> Reasons:
             yield Reason(code, _node_facts(execution, nodes))
     if not (ready or waiting or running):
         yield Reason("waits_for_its_end", _node_facts(execution, []))
+    yield from _skipped(execution)
+
+
+def _skipped(execution: Execution) -> Reasons:
+    """Which nodes were not reached, and the choices that led elsewhere."""
+    skipped = [node for node in execution.nodes.values() if node.is_skipped]
+    if skipped:
+        when = execution.graph.when if execution.graph else {}
+        asked = [execution.nodes[source] for source in dict.fromkeys(source for source, _ in when)]
+        chosen = [f"{node.node_id}={node.choice or '-'}" for node in asked if node.status is NodeStatus.SUCCEEDED]
+        yield Reason("nodes_were_skipped", _node_facts(execution, skipped) | {"choices": chosen[:MOST_NAMES]})
 
 
 def _node_facts(execution: Execution, nodes: list[Node]) -> dict[str, Any]:
@@ -318,6 +329,7 @@ def _completed(execution: Execution, evidence: Evidence) -> Reasons:
         "attempt": execution.attempt,
     }
     yield Reason("completed", facts)
+    yield from _skipped(execution)
 
 
 _RULES: Mapping[str, Callable[[Execution, Evidence], Reasons]] = {

@@ -58,6 +58,12 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
         "{count} 個の node が作業中です: {nodes}（担当: {holders}）。",
         *_NOTHING,
     ),
+    "nodes_were_skipped": (
+        "{count} node(s) were skipped, because no edge to them was followed: {nodes} (answers: {choices}).",
+        "{count} 個の node は、つながる edge が選択されなかったため実行しません: {nodes}（回答: {choices}）。",
+        "See who answered: pyoco-client events {execution_id}",
+        "回答した人を確認できます: pyoco-client events {execution_id}",
+    ),
     "waits_for_its_end": (
         "No node is at work, and nothing ends it by itself: no graph or flow was called {graph_id}, so it is open.",
         "作業中の node はなく、自動では終了しません（{graph_id} という graph・flow がなかったため、open graph です）。",

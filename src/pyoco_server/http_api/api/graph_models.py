@@ -8,6 +8,9 @@ import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, FailFast, Field, Tag, ValidationError
 from pydantic.alias_generators import to_camel
 
+from pyoco_server.domain import graphs
+from pyoco_server.domain.execution import choices
+from pyoco_server.domain.execution.choices import MAX_CHOICES
 from pyoco_server.domain.execution.graph import MAX_EDGES, problems
 from pyoco_server.domain.execution.state import MAX_NODES
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
@@ -55,6 +58,18 @@ def _bounded(value: T) -> T:
     return value
 
 
+def _prompt(prompt: T) -> T:
+    if problem := choices.problem_of_prompt(prompt):
+        raise ValueError(f"choices: {problem}")
+    return prompt
+
+
+def _choices(listed: list[Any]) -> list[Any]:
+    if problem := choices.problem_of(listed):
+        raise ValueError(problem)
+    return listed
+
+
 def _form_of_node(value: object) -> str | None:
     """Which of the forms of a node applies: only its faults are reported."""
     if isinstance(value, str):
@@ -92,9 +107,12 @@ class WaitNode(_In):
     wait_key: Annotated[
         str, Field(min_length=1, max_length=MAX_WAIT_KEY_CHARS, description="Default: id."), AfterValidator(_printable)
     ] = _ABSENT
-    prompt: Annotated[Any, AfterValidator(_bounded), Field(description="Any JSON, for the person who answers.")] = (
-        _ABSENT
-    )
+    prompt: Annotated[
+        Any,
+        AfterValidator(_bounded),
+        AfterValidator(_prompt),
+        Field(description="Any JSON, for the person who answers. The answer must be one of its `choices`, if any."),
+    ] = _ABSENT
     timeout_sec: Annotated[float, Field(gt=0, le=MAX_WAIT_SEC)] = _ABSENT
 
 
@@ -106,7 +124,28 @@ Node = Annotated[
         custom_error_message="must be the id of a task, or an object of the type task or wait",
     ),
 ]
-Edge = Annotated[list[NodeName], Field(min_length=2, max_length=2, description="From, to.")]
+Choice = Annotated[str | bool | int | float, Field(description="A text; or a number, true or false.")]
+
+
+class ConditionalEdge(_In):
+    from_: Annotated[NodeName, Field(alias="from")]
+    to: NodeName
+    when: Annotated[
+        list[Choice],
+        Field(
+            min_length=1,
+            max_length=MAX_CHOICES,
+            description="Followed only if the answer that `from` waited for chose one of these. Absent: always.",
+        ),
+        AfterValidator(_choices),
+    ] = _ABSENT
+
+
+Edge = Annotated[
+    Annotated[list[NodeName], Field(min_length=2, max_length=2, description="From, to."), Tag("pair")]
+    | Annotated[ConditionalEdge, Tag("object")],
+    Discriminator(lambda value: "object" if isinstance(value, dict | ConditionalEdge) else "pair"),
+]
 
 
 class Graph(_In):
@@ -121,10 +160,14 @@ class Graph(_In):
                 "nodes": [
                     "build",
                     "test",
-                    {"id": "approve", "type": "wait", "prompt": {"question": "Ship it?"}},
+                    {"id": "approve", "type": "wait", "prompt": {"question": "Ship it?", "choices": ["ship", "stop"]}},
                     "deploy",
                 ],
-                "edges": [["build", "test"], ["test", "approve"], ["approve", "deploy"]],
+                "edges": [
+                    ["build", "test"],
+                    ["test", "approve"],
+                    {"from": "approve", "to": "deploy", "when": ["ship"]},
+                ],
             }
         }
     )
@@ -159,7 +202,7 @@ def read_document(value: Any) -> GraphDocument:
     document = GraphDocument(
         title=graph.title,
         nodes=tuple(_document_node(node) for node in graph.nodes),
-        edges=tuple((NodeId(source), NodeId(target)) for source, target in graph.edges),
+        edges=tuple(map(_document_edge, graph.edges)),
     )
     if found := problems(document.graph):
         more = f"; and {len(found) - MAX_REPORTED} more" if len(found) > MAX_REPORTED else ""
@@ -178,6 +221,15 @@ def _document_node(node: str | TaskNode | WaitNode) -> DocumentNode:
     return DocumentNode(**fields)
 
 
+def _document_edge(edge: list[str] | ConditionalEdge) -> tuple[NodeId, NodeId] | graphs.ConditionalEdge:
+    if not isinstance(edge, ConditionalEdge):
+        return NodeId(edge[0]), NodeId(edge[1])
+    source, target = NodeId(edge.from_), NodeId(edge.to)
+    if edge.when is None:
+        return source, target
+    return graphs.ConditionalEdge(source=source, target=target, when=choices.names_of(edge.when))
+
+
 class GraphNodeOut(OpenCamel):
     """A node with all defaults filled in."""
 
@@ -189,6 +241,14 @@ class GraphNodeOut(OpenCamel):
     wait_key: str | None = Field(default=None, description="Of a wait node: the key that resumes it.")
     prompt: Any = Field(default=None, description="Of a wait node: for the person who answers.")
     timeout_sec: float | None = Field(default=None, description="Of a wait node: the longest wait.")
+
+
+class ConditionalEdgeOut(OpenCamel):
+    """An edge that is followed on some choices only."""
+
+    from_: str = Field(alias="from", examples=["approve"])
+    to: str = Field(examples=["deploy"])
+    when: list[str] = Field(examples=[["ship"]])
 
 
 class _Named(OpenCamel):
@@ -205,7 +265,7 @@ class GraphOut(_Named):
     """A graph."""
 
     nodes: list[GraphNodeOut]
-    edges: list[tuple[str, str]] = Field(description="From, to.", examples=[[["build", "test"]]])
+    edges: list[tuple[str, str] | ConditionalEdgeOut] = Field(description="From, to.", examples=[[["build", "test"]]])
 
 
 class GraphPutOut(GraphOut):

@@ -20,7 +20,7 @@ from pyoco_server.domain.idempotency.keys import (
     record_key,
 )
 from pyoco_server.domain.idempotency.record import Answer, Record
-from pyoco_server.errors import IdempotencyKeyRequired, InvalidRequest, Kind, NodeNotFound, PyocoError
+from pyoco_server.errors import IdempotencyKeyRequired, InvalidRequest, Kind, NodeNotFound, NotAChoice, PyocoError
 from pyoco_server.http_api.protocol.request_parsing import caller_of, context_of, services_of
 from pyoco_server.http_api.responses.problems import response_for
 from pyoco_server.services.idempotency import Asked, IdempotentAttempt, begin, find_earlier
@@ -102,7 +102,9 @@ class IdempotentRequest:
         if self.attempt is None or self._key is None:
             return False
         # A rejection because of the present state is an answer, and stored; a missing resource is none.
-        if isinstance(error, NodeNotFound) or (isinstance(error, PyocoError) and error.kind is Kind.CONFLICT):
+        if isinstance(error, NodeNotFound | NotAChoice) or (
+            isinstance(error, PyocoError) and error.kind is Kind.CONFLICT
+        ):
             self.response = response_for(self._request, error)
         elif error is not None:
             await self.attempt.abandon()

@@ -94,7 +94,10 @@ class NodeMethods(Methods):
         *,
         idempotency_key: str | None = None,
     ) -> CommandAccepted:
-        """Let the node wait until it is resumed with the key; `prompt` is the question for people, any JSON."""
+        """Let the node wait until it is resumed with the key; `prompt` is the question for people, any JSON.
+
+        If the prompt is an object with a list `choices`, the answer must be one of them.
+        """
         body = {"waitKey": wait_key, "prompt": prompt, "timeoutSec": timeout_sec, "attempt": attempt}
         return self._node_command(execution_id, node_id, "wait", idempotency_key, body)
 
@@ -108,7 +111,10 @@ class NodeMethods(Methods):
         *,
         idempotency_key: str | None = None,
     ) -> CommandAccepted:
-        """Resume a waiting node with its key. A wait node of a graph succeeds by it."""
+        """Resume a waiting node with its key. A wait node of a graph succeeds by it.
+
+        To a prompt with choices, `answer` is one of them, or a mapping with it as `choice`; otherwise InvalidRequest.
+        """
         body = {"resumeKey": resume_key, "answer": answer, "attempt": attempt}
         return self._node_command(execution_id, node_id, "resume", idempotency_key, body)
 

@@ -60,6 +60,8 @@ class ExecutionNode(TypedDict):
     startedAt: NotRequired[str]
     endedAt: NotRequired[str]
     answer: NotRequired[Any]
+    choice: NotRequired[str]
+    reason: NotRequired[str]
     output: NotRequired[Any]
     error: NotRequired[Failure]
 
@@ -184,8 +186,11 @@ class GraphPage(TypedDict):
 
 
 class GraphDocument(_Graph):
-    """A graph with all defaults; `created`, after a put: it is the first version."""
+    """A graph with all defaults; `created`, after a put: it is the first version.
+
+    An edge is a list `[from, to]`; one with `when` is an object `{from, to, when}`.
+    """
 
     nodes: list[dict[str, Any]]
-    edges: list[list[str]]
+    edges: list[Any]
     created: NotRequired[bool]

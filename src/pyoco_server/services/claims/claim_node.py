@@ -158,5 +158,5 @@ async def _claimed(executions: ExecutionService, handled: CommandResult, node: C
         handled=handled,
         started=next(event for event in handled.events if isinstance(event, NodeStarted)),
         params=drawn.params if drawn else None,
-        before={source: whole.nodes[source].output for source in sources},
+        before={source: whole.nodes[source].output for source in sources if not whole.nodes[source].is_skipped},
     )

@@ -16,6 +16,7 @@ from pyoco_server.domain.execution.commands import (
     CompleteExecution,
     ConfirmCanceled,
     CreateExecution,
+    PutNodeWaiting,
     RecordAttempt,
     ResumeNode,
     StartExecution,
@@ -27,6 +28,7 @@ from pyoco_server.domain.execution.events import EVENT_NAMES, Actor, Commit, Eve
 from pyoco_server.domain.execution.evolve import fold
 from pyoco_server.domain.execution.graph import Graph, GraphNode
 from pyoco_server.domain.execution.state import (
+    SKIPPED,
     Execution,
     Failure,
     NodeStatus,
@@ -42,6 +44,8 @@ from support.effort import effort
 
 RUN_ID = RunId("0190b8a0-7c00-7000-8000-000000000001")
 # Few names, so that commands refer to the same nodes: with many names nearly all would be refused.
+CHOICES = ("ship", "stop")
+ASK = {"question": "出荷しますか?", "choices": list(CHOICES)}
 NODE_IDS = tuple(NodeId(name) for name in ("extract", "clean", "approve", "報告"))
 
 # The machine may be busy: time says nothing about a pure function.
@@ -84,18 +88,22 @@ def graphs(draw: st.DrawFn, prompts: st.SearchStrategy[Any] = json_values) -> Gr
     pairs = [(source, target) for place, source in enumerate(names) for target in names[place + 1 :]]
     edges = draw(st.lists(st.sampled_from(pairs), max_size=6, unique=True)) if pairs else []
     waits = st.none() | st.none() | keys
+    when = {
+        edge: draw(st.sampled_from([("ship",), ("stop",), CHOICES])) for edge in edges if not draw(st.integers(0, 2))
+    }
+    asking = {source for source, _ in when}
     nodes = [
         GraphNode(
             node_id=name,
             wait_key=draw(waits),
-            prompt=draw(prompts),
+            prompt=ASK if name in asking else draw(prompts),
             timeout_sec=draw(st.sampled_from([None, None, 2.5])),
             max_attempts=draw(st.sampled_from([None, 1, 2])),
             params=draw(st.sampled_from([None, {"rows": 3}])),
         )
         for name in names
     ]
-    return Graph(nodes=tuple(draw(st.permutations(nodes))), edges=tuple(edges))
+    return Graph(nodes=tuple(draw(st.permutations(nodes))), edges=tuple(edges), when=when)
 
 
 # Values of a field by its name, in every command and event.
@@ -111,7 +119,7 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "instance_id": st.none() | instances,
     "return_to": st.sampled_from([None, "$JS.ACK.s.c.1.1.1.1.0"]),
     "wheels": st.lists(st.builds(WheelUsed, name=texts, sha256=texts), max_size=2).map(tuple),
-    "reason": st.none() | texts,
+    "reason": st.none() | st.just(SKIPPED) | texts,
     "requested_by": st.none() | texts,
     "how": st.sampled_from(StopHow),
     "delivered_at": st.none() | moments,
@@ -138,6 +146,7 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "deadline_at": st.none() | moments,
     "output": json_values,
     "answer": json_values,
+    "choice": st.none() | texts,
     "by_execution": st.booleans(),
 }
 _SMALL = st.sampled_from([None, 0, "ok", {"rows": [1, None]}])
@@ -157,14 +166,15 @@ _PLAIN = _CONTENTS | {
     ),
     "last_lines": st.sampled_from([(), ("loading", "saving")]),
     "output": _SMALL,
-    "answer": _SMALL,
-    "prompt": _SMALL,
+    "answer": _SMALL | st.sampled_from(["ship", {"choice": "stop"}, "banana"]),
+    "choice": st.sampled_from([None, *CHOICES]),
+    "prompt": _SMALL | st.sampled_from([ASK, {"choices": []}]),
     "message": st.sampled_from([None, "halfway"]),
-    "reason": st.sampled_from([None, "wrong input"]),
+    "reason": st.sampled_from([None, "wrong input", SKIPPED]),
     "requested_by": st.sampled_from([None, "alice"]),
     "wheels": st.sampled_from([(), (WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff"),)]),
     "workflow_yaml": st.sampled_from([None, "flow: {}"]),
-    "graph": st.none() | graphs(_SMALL),
+    "graph": st.none() | graphs(_SMALL | st.just(ASK)),
 }
 # A client may omit the attempt or send a wrong one.
 _ASKED = _PLAIN | {
@@ -263,15 +273,20 @@ def advancing(execution: Execution) -> list[Command]:
     return [*steps, RecordAttempt(at=at, attempt=execution.attempt, instance_id=instance_id, steps=reported)]
 
 
-def _next_steps(execution: Execution, node_id: NodeId, at: float) -> list[StartNode | SucceedNode | ResumeNode]:
+def _next_steps(
+    execution: Execution, node_id: NodeId, at: float
+) -> list[StartNode | SucceedNode | PutNodeWaiting | ResumeNode]:
     node = execution.nodes.get(node_id)
     drawn = execution.graph is not None
     if (node is None and not drawn) or (node is not None and node.status is NodeStatus.READY):
         return [StartNode(at=at, node_id=node_id, worker_id=WorkerId("w-1"))]
     if node is not None and node.status is NodeStatus.RUNNING:
-        return [SucceedNode(at=at, node_id=node_id, output={"rows": 3})]
+        ask = PutNodeWaiting(at=at, node_id=node_id, wait_key="approval-1", prompt=ASK)
+        done = SucceedNode(at=at, node_id=node_id, output={"rows": 3})
+        return [done, ask] if drawn and node.choice is None else [done]
     if node is not None and node.status is NodeStatus.WAITING:
-        return [ResumeNode(at=at, node_id=node_id, resume_key=node.wait_key or "")]
+        answers = node.choices or (None,)
+        return [ResumeNode(at=at, node_id=node_id, resume_key=node.wait_key or "", answer=answer) for answer in answers]
     return []
 
 

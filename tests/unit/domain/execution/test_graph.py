@@ -9,19 +9,28 @@ from hypothesis import strategies as st
 
 from pyoco_server.domain.execution.graph import MAX_EDGES, MAX_NAMED, Graph, GraphNode, problems
 from pyoco_server.domain.ids import NodeId
-from unit.domain.execution.strategies import NODE_IDS, graphs, node_ids, thorough
+from unit.domain.execution.strategies import CHOICES, NODE_IDS, graphs, node_ids, thorough
 
 
 def _graph(names: str, *edges: str) -> Graph:
-    """Nodes and edges by single letters: `_graph("abc", "ab", "bc")`."""
+    """Nodes and edges by single letters, and `when` behind a colon: `_graph("abc", "ab", "bc:ship,stop")`."""
     return Graph(
         nodes=tuple(GraphNode(node_id=NodeId(name)) for name in names),
         edges=tuple((NodeId(edge[0]), NodeId(edge[1])) for edge in edges),
+        when={(NodeId(edge[0]), NodeId(edge[1])): tuple(edge[3:].split(",")) for edge in edges if edge[2:]},
     )
 
 
-def none_succeeded(node_id: NodeId) -> bool:
-    return False
+def _after(graph: Graph, done: str, *before: str, choice: str | None = None) -> tuple[str, str]:
+    """What `done` makes ready and what it skips, after the ends of others; a name in upper case was skipped before."""
+
+    def is_followed(source: NodeId, when: tuple[str, ...]) -> bool | None:
+        if source == done or source in before:
+            return not when or (choice if source == done else None) in when
+        return False if source.upper() in before else None
+
+    follow = graph.follow(NodeId(done), is_followed)
+    return _names(follow.ready), "".join(follow.skipped)
 
 
 def _names(nodes: Iterable[GraphNode]) -> str:
@@ -35,26 +44,74 @@ def test_roots_are_the_nodes_without_predecessors() -> None:
 def test_a_join_is_ready_only_after_all_predecessors() -> None:
     graph = _graph("abc", "ac", "bc")
 
-    assert _names(graph.ready_after(NodeId("a"), none_succeeded)) == ""
-    assert _names(graph.ready_after(NodeId("a"), [NodeId("b")].__contains__)) == "c"
+    assert _after(graph, "a") == ("", "")
+    assert _after(graph, "a", "b") == ("c", "")
 
 
 def test_a_fork_makes_its_successors_ready_in_the_order_of_the_nodes() -> None:
-    assert _names(_graph("acb", "ab", "ac").ready_after(NodeId("a"), none_succeeded)) == "cb"
+    assert _after(_graph("acb", "ab", "ac"), "a") == ("cb", "")
 
 
 def test_a_duplicate_edge_is_refused_and_traversed_once() -> None:
     graph = _graph("ab", "ab", "ab")
 
     assert problems(graph) == ["the edge from 'a' to 'b' is defined twice"]
-    assert _names(graph.ready_after(NodeId("a"), none_succeeded)) == "b"
+    assert _after(graph, "a") == ("b", "")
 
 
-def test_a_graph_is_done_when_its_last_node_succeeds() -> None:
+def test_a_graph_is_complete_when_every_node_is_finished() -> None:
     graph = _graph("abc", "ac", "bc")
 
-    assert not graph.is_done_with(NodeId("c"), [NodeId("a")].__contains__)
-    assert graph.is_done_with(NodeId("c"), [NodeId("a"), NodeId("b")].__contains__)
+    assert not graph.is_complete([NodeId("a"), NodeId("c")].__contains__)
+    assert graph.is_complete([NodeId("a"), NodeId("b"), NodeId("c")].__contains__)
+
+
+def test_an_edge_with_when_is_followed_on_these_choices_only() -> None:
+    graph = _graph("abc", "ab:ship,later", "ac:stop")
+
+    assert _after(graph, "a", choice="ship") == ("b", "c")
+    assert _after(graph, "a", choice="later") == ("b", "c")
+    assert _after(graph, "a", choice="stop") == ("c", "b")
+    assert _after(graph, "a", choice="other") == ("", "bc")
+    assert _after(graph, "a") == ("", "bc")
+
+
+def test_what_only_skipped_nodes_lead_to_is_skipped() -> None:
+    graph = _graph("abcdx", "ab:ship", "bc", "cd", "xd")
+
+    assert _after(graph, "a", choice="stop") == ("", "bc")
+    assert _after(graph, "a", "x", choice="stop") == ("d", "bc")
+    assert _after(graph, "x", "A", "B", "C") == ("d", "")
+
+
+def test_a_join_of_skipped_and_followed_edges_runs_after_all_that_were_not_skipped() -> None:
+    graph = _graph("abcj", "aj", "bj:ship", "cj")
+
+    assert _after(graph, "b", "a", choice="stop") == ("", "")
+    assert _after(graph, "b", "a", "c", choice="stop") == ("j", "")
+    assert _after(graph, "b", "A", "C", choice="stop") == ("", "j")
+    assert _after(graph, "b", "A", "C", choice="ship") == ("j", "")
+
+
+def test_a_join_of_branches_that_end_together_is_decided_once() -> None:
+    graph = _graph("abcd", "ab:ship", "ac:ship", "bd", "cd")
+
+    assert _after(graph, "a", choice="stop") == ("", "bcd")
+    assert _after(_graph("adbc", "ab:ship", "ad", "bd", "cd"), "a", "c", choice="stop") == ("d", "b")
+
+
+def test_the_choices_of_a_wait_node_must_include_those_of_its_edges() -> None:
+    def wait(prompt: object) -> Graph:
+        asking = GraphNode(node_id=NodeId("a"), wait_key="a", prompt=prompt)
+        graph = _graph("ab", "ab:shp,ship")
+        return Graph(nodes=(asking, *graph.nodes[1:]), edges=graph.edges, when=graph.when)
+
+    assert problems(_graph("ab", "ab:anything")) == []
+    assert problems(wait({"choices": ["ship", "shp", "stop"]})) == []
+    assert problems(wait({"choices": ["ship", "stop"]})) == [
+        "the edge from 'a' to 'b' has `when` shp; the choices of 'a' are ship, stop"
+    ]
+    assert problems(wait("Ship it?")) == ["the edge from 'a' to 'b' has `when`, but the prompt of 'a' has no choices"]
 
 
 def test_predecessors_are_in_the_order_of_the_edges() -> None:
@@ -115,19 +172,33 @@ def test_the_reported_nodes_are_a_cycle(edges: list[tuple[NodeId, NodeId]]) -> N
 
 
 @thorough
-@given(graphs())
-def test_a_graph_without_problems_can_be_completed(graph: Graph) -> None:
+@given(graphs(), st.dictionaries(node_ids, st.sampled_from([None, *CHOICES])))
+def test_a_graph_without_problems_is_completed_by_any_choices(graph: Graph, chosen: dict[NodeId, str | None]) -> None:
     done: list[NodeId] = []
+    skipped: list[NodeId] = []
     ready = [node.node_id for node in graph.roots()]
 
+    def is_followed(source: NodeId, when: tuple[str, ...]) -> bool | None:
+        if source in done:
+            return not when or chosen.get(source) in when
+        return False if source in skipped else None
+
     while ready:
-        name = ready.pop()
-        ready += [node.node_id for node in graph.ready_after(name, done.__contains__)]
-        done.append(name)
+        done.append(ready.pop())
+        follow = graph.follow(done[-1], is_followed)
+        ready += [node.node_id for node in follow.ready]
+        skipped += follow.skipped
 
     assert problems(graph) == []
-    assert sorted(done) == sorted(node.node_id for node in graph.nodes)
-    assert all(done.index(source) < done.index(target) for source, target in graph.edges)
+    assert sorted([*done, *skipped]) == sorted(node.node_id for node in graph.nodes)
+    for node in graph.nodes:
+        edges = [(source, graph.when.get((source, node.node_id), ())) for source in graph.before(node.node_id)]
+        if node.node_id in done:
+            assert all(source in skipped or done.index(source) < done.index(node.node_id) for source, _ in edges)
+            assert not edges or any(is_followed(*edge) for edge in edges)
+        else:
+            assert edges
+            assert not any(is_followed(*edge) for edge in edges)
 
 
 @thorough

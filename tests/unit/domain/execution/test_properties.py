@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.commands import (
     AddTag,
     ArchiveExecution,
@@ -20,6 +21,7 @@ from pyoco_server.domain.execution.commands import (
     FailNode,
     PutNodeWaiting,
     RemoveTag,
+    ResumeNode,
     StartExecution,
     SucceedNode,
 )
@@ -43,7 +45,7 @@ from pyoco_server.domain.execution.events import (
 )
 from pyoco_server.domain.execution.evolve import evolve, fold, fold_commits
 from pyoco_server.domain.execution.state import Execution, Failure, NodeStatus, Status, empty_execution
-from pyoco_server.domain.ids import CommitId
+from pyoco_server.domain.ids import CommitId, NodeId
 from unit.domain.execution.strategies import (
     NODE_IDS,
     RUN_ID,
@@ -68,6 +70,12 @@ _REPEATABLE = (
     PutNodeWaiting,
 )
 _ENDS = {ExecutionCompleted: Status.COMPLETED, ExecutionFailed: Status.FAILED, ExecutionCanceled: Status.CANCELED}
+
+
+def _is_followed(execution: Execution, source: NodeId, target: NodeId) -> bool:
+    node, graph = execution.nodes[source], execution.graph
+    when = graph.when.get((source, target), ()) if graph is not None else ()
+    return node.status is NodeStatus.SUCCEEDED and (not when or node.choice in when)
 
 
 def _commit(events: list[Event]) -> Commit:
@@ -253,22 +261,73 @@ def test_a_repeated_command_gives_no_second_event(execution: Execution, command:
 
 @thorough
 @given(scripts())
-def test_a_node_of_a_graph_starts_only_after_its_predecessors_succeeded(script: list[Command]) -> None:
+def test_a_node_of_a_graph_starts_only_after_its_predecessors_and_along_a_followed_edge(script: list[Command]) -> None:
     for step in play(script):
-        graph = step.after.graph
-        if graph is None:
-            continue
-        for source, target in graph.edges:
-            if step.after.nodes[target].status not in (NodeStatus.IDLE, NodeStatus.CANCELED):
-                assert step.after.nodes[source].status is NodeStatus.SUCCEEDED
+        graph, nodes = step.after.graph, step.after.nodes
+        for node_id in nodes if graph is not None else ():
+            before = graph.before(node_id) if graph is not None else ()
+            if nodes[node_id].status not in (NodeStatus.IDLE, NodeStatus.CANCELED):
+                assert all(
+                    nodes[source].status is NodeStatus.SUCCEEDED or nodes[source].is_skipped for source in before
+                )
+                assert not before or any(_is_followed(step.after, source, node_id) for source in before)
 
 
 @thorough
 @given(scripts())
-def test_the_last_success_of_a_graph_completes_it_in_the_same_commit(script: list[Command]) -> None:
+def test_a_node_is_skipped_exactly_if_no_edge_to_it_can_be_followed_any_more(script: list[Command]) -> None:
+    for step in play(script):
+        graph, nodes = step.after.graph, step.after.nodes
+        if graph is None or step.after.status in (Status.FAILED, Status.CANCELED):
+            continue
+        for node_id, node in nodes.items():
+            before = graph.before(node_id)
+            decided = all(nodes[source].status is NodeStatus.SUCCEEDED or nodes[source].is_skipped for source in before)
+            out_of_reach = decided and not any(_is_followed(step.after, source, node_id) for source in before)
+            assert node.is_skipped == (bool(before) and out_of_reach)
+
+
+@thorough
+@given(scripts())
+def test_a_skipped_node_never_runs(script: list[Command]) -> None:
+    for step in play(script):
+        for node_id, node in step.before.nodes.items():
+            if node.is_skipped:
+                assert step.after.nodes[node_id] == node
+                assert node.attempt == 0
+                assert not node.canceled_by_execution
+
+
+@thorough
+@given(scripts())
+def test_an_answer_outside_the_choices_changes_nothing(script: list[Command]) -> None:
+    for step in play(script):
+        if isinstance(step.command, ResumeNode) and not isinstance(step.verdict, Rejection):
+            offered = step.before.nodes[step.command.node_id].choices
+            resumed = step.verdict[0]
+            assert isinstance(resumed, NodeResumed)
+            assert (resumed.choice in offered) if offered else (resumed.choice is None)
+
+
+@thorough
+@given(scripts())
+def test_a_replay_of_the_stored_commits_gives_the_same_execution(script: list[Command]) -> None:
+    now, log = empty_execution(RUN_ID), []
+    for step in play(script):
+        if step.verdict and not isinstance(step.verdict, Rejection):
+            log.append(codec.decode(codec.encode(RUN_ID, _commit(list(step.verdict)))).events)
+            now = replace(step.after, version=0)
+
+    assert fold([event for events in log for event in events], empty_execution(RUN_ID)) == now
+
+
+@thorough
+@given(scripts())
+def test_the_last_node_of_a_graph_completes_it_in_the_same_commit(script: list[Command]) -> None:
     for step in play(script):
         if step.after.graph is not None:
-            done = all(node.status is NodeStatus.SUCCEEDED for node in step.after.nodes.values())
+            nodes = step.after.nodes.values()
+            done = all(node.status is NodeStatus.SUCCEEDED or node.is_skipped for node in nodes)
             assert done == (step.after.status is Status.COMPLETED)
 
 

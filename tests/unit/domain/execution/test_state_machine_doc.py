@@ -51,6 +51,12 @@ GRAPHS = (
     Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=WAIT, wait_key="k")), edges=((A, WAIT),)),
     Graph(nodes=(GraphNode(node_id=WAIT, wait_key="k"), GraphNode(node_id=B)), edges=((WAIT, B),)),
     Graph(nodes=(GraphNode(node_id=WAIT, wait_key="k"), GraphNode(node_id=B, wait_key="k")), edges=((WAIT, B),)),
+    Graph(
+        nodes=(GraphNode(node_id=WAIT, wait_key="k", prompt={"choices": ["ship", "stop"]}), GraphNode(node_id=B)),
+        edges=((WAIT, B),),
+        when={(WAIT, B): ("ship",)},
+    ),
+    Graph(nodes=(GraphNode(node_id=A), GraphNode(node_id=B)), edges=((A, B),), when={(A, B): ("ship",)}),
 )
 
 
@@ -77,6 +83,8 @@ def _commands(graph: Graph | None) -> Iterator[Command]:
         yield StopNode(at=1.0, node_id=node_id)
         yield ExpireNode(at=1.0, node_id=node_id, attempt=1)
         yield ResumeNode(at=1.0, node_id=node_id, resume_key="k")
+        yield ResumeNode(at=1.0, node_id=node_id, resume_key="k", answer="ship")
+        yield ResumeNode(at=1.0, node_id=node_id, resume_key="k", answer="stop")
         yield SucceedNode(at=1.0, node_id=node_id)
         yield FailNode(at=1.0, node_id=node_id, error=ERROR)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from pyoco_server.domain.execution.graph import Graph, GraphNode
 from pyoco_server.domain.execution.state import (
     CancelReceipt,
     Execution,
@@ -120,6 +121,18 @@ def taken(*names: str) -> Execution:
     return structs.replace(STARTED, request=request, holder=None, nodes={NodeId(name): NODES[name] for name in names})
 
 
+def after_stop(**changes: Any) -> Execution:
+    """An execution of a graph in which `stop` was chosen, so that `deploy` is skipped."""
+    approve, deploy = NodeId("approve"), NodeId("deploy")
+    edge = (approve, deploy)
+    chosen = Node(node_id=approve, status=NodeStatus.SUCCEEDED, choice="stop")
+    skipped = Node(node_id=deploy, status=NodeStatus.CANCELED, reason="skipped")
+    nodes = (GraphNode(node_id=approve), GraphNode(node_id=deploy))
+    graph = Graph(nodes=nodes, edges=(edge,), when={edge: ("ship",)})
+    begun = taken("leased")
+    return structs.replace(begun, graph=graph, nodes={**begun.nodes, approve: chosen, deploy: skipped}, **changes)
+
+
 def over_http(execution: Execution) -> Execution:
     """The same, with claimable nodes."""
     return structs.replace(execution, request=structs.replace(execution.request, work=Work.NODES, tag=""), holder=None)
@@ -146,6 +159,8 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (taken("waiting"), evidence(), ["nodes_wait_for_somebody"]),
     (taken("leased", "silent"), evidence(), ["nodes_of_silent_holders", "nodes_are_worked_on"]),
     (taken(), evidence(), ["waits_for_its_end"]),
+    (after_stop(), evidence(), ["nodes_are_worked_on", "nodes_were_skipped"]),
+    (after_stop(status=Status.COMPLETED, ended_at=960.0), evidence(), ["completed", "nodes_were_skipped"]),
     (structs.replace(taken("leased"), cancel=ASKED), evidence(), ["cancel_waits_for_holders"]),
     (STARTED, evidence(status_of(busy=1)), ["running"]),
     (structs.replace(STARTED, holder=None), evidence(), ["running"]),
@@ -199,6 +214,13 @@ def test_every_code_is_documented() -> None:
     text = (Path(__file__).parents[4] / "docs" / "reference" / "workers.md").read_text("utf-8")
 
     assert {code for code in TEXTS if f"`{code}`" not in text} == set()
+
+
+def test_a_skipped_node_is_explained_by_what_was_chosen() -> None:
+    _, reason = explain(after_stop(status=Status.COMPLETED), evidence())
+
+    message, _ = render_reason(reason, "en")
+    assert message == ("1 node(s) were skipped, because no edge to them was followed: deploy (answers: approve=stop).")
 
 
 def test_texts_contain_the_relevant_facts() -> None:

@@ -14,6 +14,7 @@ from typer import Argument, Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
+from pyoco_server.cli.client.answers import answer_without_option, read_answer
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import EVENTS, EXECUTION_FACTS, LIVE_HEAD, NODE_HEAD, apply_event, node_rows
 from pyoco_server.cli.client.following import continues, exit_code, fold, show_json
@@ -22,6 +23,7 @@ from pyoco_server.cli.client.run_view import summary
 from pyoco_server.cli.stdout import is_terminal, show, show_facts, write, write_json, write_json_line, write_table
 from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.cli.tables import NODE_STYLES, Json, Table, inline_json, moment, text, unix_sec
+from pyoco_server.domain.execution.choices import choices_of, shown
 from pyoco_server.errors import InvalidUsage
 
 if TYPE_CHECKING:
@@ -128,7 +130,11 @@ def _print_how_to_approve(execution_id: str, event: Any) -> None:
     if event.get("type") == "NODE_WAITING":
         node = shlex.quote(str(event["payload"].get("nodeId")))
         command = f"pyoco-client approve {execution_id} --node {node}"
-        output.print_stderr(output.localized(f"waits for approval: {command}", f"承認待ちです: {command}"))
+        choices = choices_of(event["payload"].get("prompt"))
+        which = f" ({shown(choices)})" if choices else ""
+        output.print_stderr(
+            output.localized(f"waits for approval{which}: {command}", f"承認待ちです{which}: {command}")
+        )
 
 
 @remote_command
@@ -190,11 +196,13 @@ def approve(
     target: Target,
     execution_id: ExecutionIdArgument,
     node: Annotated[str | None, Option(help="Which node, if several wait.")] = None,
-    answer: Annotated[str | None, Option(metavar="JSON", help="The answer to the prompt.")] = None,
+    answer: Annotated[
+        str | None, Option(metavar="CHOICE|JSON", help="The answer to the prompt: one of its choices, if it has some.")
+    ] = None,
     reject: Annotated[bool, Option("--reject", help="Fail the node instead; its graph fails.")] = False,
     reason: Annotated[str | None, Option(metavar="TEXT", help="Why it is rejected.")] = None,
 ) -> None:
-    """Resume the node that waits for a decision, or reject it."""
+    """Resume the node that waits for a decision, or reject it. On a terminal, asks for the choice."""
     wanted = opt.valid_id("an execution id", execution_id)
     if reason is not None and not reject:
         raise InvalidUsage("--reason needs --reject", example=command_line([*sys.argv[1:], "--reject"]))
@@ -202,16 +210,14 @@ def approve(
         raise InvalidUsage(
             "--answer and --reject exclude each other", example=command_line(["approve", wanted, "--answer", answer])
         )
-    try:
-        parsed = None if answer is None else parse_json(answer)
-    except ValueError as error:
-        raise invalid(f"--answer is not JSON: {error}", {str(answer): '{"approved": true}'}) from error
+    parsed = None if answer is None else read_answer(answer)
     with connected(target) as client:
         chosen = _waiting_node(client.get_execution(wanted), node)
         node_id, attempt = chosen["nodeId"], chosen["attempt"]
         if reject:
             write_json(client.fail_node(wanted, node_id, "REJECTED", reason or "rejected", attempt))
         else:
+            parsed = answer_without_option(wanted, chosen) if answer is None else parsed
             write_json(client.resume_node(wanted, node_id, chosen["waitKey"], parsed, attempt))
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from pyoco_server.http_api.api.graph_models import ConditionalEdgeOut
 from pyoco_server.http_api.protocol.fields import OpenCamel, Strict
 
 ExecutionStatus = Literal["ACTIVE", "COMPLETED", "FAILED", "CANCELED"]
@@ -100,7 +101,9 @@ class WaitBody(CommandBody):
 
     wait_key: Key
     prompt: Any = Field(
-        default=None, description="What a person is shown; at most 16 KiB.", examples=[{"text": "Ship it?"}]
+        default=None,
+        description="What a person is shown; at most 16 KiB. The answer must be one of its `choices`, if any.",
+        examples=[{"text": "Ship it?", "choices": ["ship", "stop"]}],
     )
     timeout_sec: float | None = Field(
         default=None, gt=0, le=MAX_WAIT_SEC, description="The node fails after this time.", examples=[86400]
@@ -112,7 +115,11 @@ class ResumeBody(CommandBody):
     """The key, and the answer to the prompt, which becomes the output of a wait node."""
 
     resume_key: Key
-    answer: Any = Field(default=None, description="At most 64 KiB.", examples=[{"approved": True}])
+    answer: Any = Field(
+        default=None,
+        description="At most 64 KiB. If the prompt has `choices`: one of them, or an object with it as `choice`.",
+        examples=["ship", {"choice": "stop", "comment": "not on a friday"}],
+    )
     attempt: Attempt = None
 
 
@@ -169,6 +176,8 @@ class NodeOut(OpenCamel):
     started_at: str | None = None
     ended_at: str | None = None
     answer: Any = None
+    choice: str | None = Field(default=None, description="Which choice of the prompt the answer named.")
+    reason: str | None = Field(default=None, description="`skipped`: no edge that was followed leads to it.")
     output: Any = None
     error: dict[str, Any] | None = None
 
@@ -186,7 +195,7 @@ class GraphOut(OpenCamel):
     """The graph that the execution was created with."""
 
     nodes: list[dict[str, Any]]
-    edges: list[tuple[str, str]]
+    edges: list[tuple[str, str] | ConditionalEdgeOut]
 
 
 class ExecutionOut(OpenCamel):
@@ -274,7 +283,7 @@ class Claimed(Accepted):
     lease_sec: float
     input: dict[str, Any]
     params: dict[str, Any] | None
-    outputs: dict[str, Any] = Field(description="The outputs of the nodes before it.")
+    outputs: dict[str, Any] = Field(description="The outputs of the nodes before it that were not skipped.")
 
 
 class WaitOut(OpenCamel):

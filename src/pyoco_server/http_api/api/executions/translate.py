@@ -11,8 +11,9 @@ from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.events import type_name
 from pyoco_server.domain.execution.state import Execution, Failure, Node
+from pyoco_server.domain.graphs import edges_to_plain
 from pyoco_server.domain.queries.steps import WaitingNode
-from pyoco_server.errors import CommandRejected, InvalidRequest, NodeNotFound, RunNotFound
+from pyoco_server.errors import CommandRejected, InvalidRequest, NodeNotFound, NotAChoice, RunNotFound
 from pyoco_server.http_api.protocol.times import moment
 from pyoco_server.services.claims.claim_node import Claimed
 from pyoco_server.services.context import CommandContext
@@ -42,6 +43,8 @@ def raise_rejection(handled: CommandResult, command: str) -> None:
         detail = f"{command} rejected because {detail}"
     if refused.why is RejectionReason.INVALID_VALUE:
         raise InvalidRequest(detail, run_id=run_id, guard=refused.why.name)
+    if refused.why is RejectionReason.NOT_A_CHOICE:
+        raise NotAChoice(detail, run_id=run_id, guard=refused.why.name, choices=list(refused.choices))
     error = NodeNotFound if refused.why is RejectionReason.UNKNOWN_NODE else CommandRejected
     raise error(detail, run_id=run_id, guard=refused.why.name, status=handled.execution.status.value)
 
@@ -107,8 +110,8 @@ def execution_out(execution: Execution, *, graph: bool = False) -> bytes:
             "how": cancel.how.value if cancel.how else None,
         }
     if graph and execution.graph is not None:
-        edges = [list(edge) for edge in execution.graph.edges]
-        shown["graph"] = {"nodes": codec.graph_to_wire(execution.graph)["nodes"], "edges": edges}
+        nodes = codec.graph_to_wire(execution.graph)["nodes"]
+        shown["graph"] = {"nodes": nodes, "edges": edges_to_plain(execution.graph)}
     return orjson.dumps(shown)
 
 
@@ -193,6 +196,8 @@ def _node_out(node: Node) -> dict[str, Any]:
         "startedAt": moment(node.started_at),
         "endedAt": moment(node.ended_at),
         "answer": node.answer,
+        "choice": node.choice,
+        "reason": node.reason,
         "output": node.output,
         "error": _failure_out(node.error),
     }
