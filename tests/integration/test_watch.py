@@ -292,7 +292,7 @@ async def test_a_slow_client_receives_the_newest_state_and_not_all_states(config
             slow.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(slow, ("127.0.0.1", gateway.port))
-            await loop.sock_sendall(slow, f"GET /runs/{run_id}/watch HTTP/1.1\r\nHost: g\r\n\r\n".encode())
+            await loop.sock_sendall(slow, f"GET /runs/{run_id}/watch HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             async with watching(gateway.client, run_id) as quick:
                 for number in range(changes):
                     await label(stores, run_id, f"label-{number}")

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pyoco_server import __version__
 from pyoco_server.http_api.dependencies import StoresDep
 from pyoco_server.http_api.middleware.authentication import public_route
+from pyoco_server.http_api.protocol.query_names import accepts_any_query
 
 router = APIRouter(tags=["health"])
 
@@ -23,6 +24,7 @@ class Health(BaseModel):
 
 
 @router.get("/health")
+@accepts_any_query
 @public_route
 async def health(stores: StoresDep) -> Health:
     """The gateway is alive; `nats` is the state of its broker connection."""

@@ -28,6 +28,7 @@ from pyoco_server.domain.queries import histograms
 from pyoco_server.domain.queries.histograms import NOTHING, Histogram, HistogramDelta
 from pyoco_server.http_api.dependencies import CallerDep, MetricsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.query_names import accepts_any_query
 from pyoco_server.http_api.responses.problems import RUNS
 from pyoco_server.services.projections.metrics import Metrics
 
@@ -192,6 +193,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=RESPONSES)
+@accepts_any_query
 @requires_scope(Scope.METRICS_READ)
 async def get_metrics(request: Request, metrics: MetricsDep, caller: CallerDep) -> Response:
     """Metrics for Prometheus. A caller of one tenant gets those of that tenant's runs."""

@@ -17,13 +17,11 @@ from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS
 from pyoco_server.errors import InvalidListQuery, RunNotFound
 from pyoco_server.http_api.api.jobs import schemas, translate
 from pyoco_server.http_api.dependencies import (
-    NO_QUERY,
     CallerDep,
     ExecutionsDep,
     ListsDep,
     RawRoute,
     given_once,
-    refuse_query,
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.openapi.bodies import request_body
@@ -93,7 +91,6 @@ class TagsQuery(Strict):
 @requires_scope(Scope.RUNS_WRITE)
 async def submit_job(request: Request) -> Response:
     """Store and queue a job. 201 means: no kill of any process can lose it now."""
-    await refuse_query(request)
     executions, body = services_of(request).executions, await request.body()
     asked, labels = translate.submit_request(body, executions.config, caller_of(request))
 
@@ -132,9 +129,7 @@ async def list_jobs(lists: ListsDep, caller: CallerDep, asked: Annotated[JobsQue
     return json_response(translate.page_out(await lists.jobs(query), query, asked.status))
 
 
-@router.get(
-    "/jobs/{id}", responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)}, dependencies=[NO_QUERY]
-)
+@router.get("/jobs/{id}", responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)})
 @requires_scope(Scope.RUNS_READ)
 async def get_job(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
     """One job as it is now."""
@@ -147,7 +142,6 @@ async def get_job(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDe
     status_code=204,
     response_class=Response,
     responses=job_failures(409, 422, 503),
-    dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_CANCEL)
 async def delete_job(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
@@ -166,9 +160,7 @@ async def delete_job(job_id: JobIdPath, request: Request, executions: Executions
 TagPath = Annotated[str, Path(description="The tag, percent-encoded; a slash in it may stand as it is.")]
 
 
-@router.get(
-    "/jobs/{id}/tags", responses={200: {"model": list[str]}, **job_failures(404, 422, 503)}, dependencies=[NO_QUERY]
-)
+@router.get("/jobs/{id}/tags", responses={200: {"model": list[str]}, **job_failures(404, 422, 503)})
 @requires_scope(Scope.RUNS_READ)
 async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
     """The tags of a job, in the order in which they were given."""
@@ -180,7 +172,6 @@ async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerD
     "/jobs/{id}/tags",
     responses={200: {"model": list[str]}, **job_failures(404, 409, 413, 422, 503)},
     openapi_extra=request_body(schemas.TagRequest),
-    dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_WRITE)
 async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
@@ -200,7 +191,6 @@ async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep
     status_code=204,
     response_class=Response,
     responses=job_failures(404, 409, 422, 503),
-    dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_WRITE)
 async def remove_tag(job_id: JobIdPath, tag: TagPath, request: Request, executions: ExecutionsDep) -> Response:
