@@ -42,6 +42,7 @@ from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
@@ -141,6 +142,7 @@ def build_services(
         metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
+        readiness=ReadinessService(stores, indexer),
         authenticator=authenticator,
     )
 

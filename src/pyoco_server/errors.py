@@ -506,6 +506,16 @@ class HostRefused(PyocoError, number=74, kind=Kind.MISDIRECTED):
     hint_ja = "localhost か IP アドレスで呼び出すか、Gateway の PYOCO_HTTP_ALLOWED_HOSTS に名前を追加してください。"
 
 
+class WritesRejected(PyocoError, number=75, kind=Kind.UNAVAILABLE):
+    """the broker stores nothing at present"""
+
+    message_ja = "NATSへの書き込みができません"
+    hint = "Make room on the broker's disk, or raise max_file_store of nats-server; its log names the cause."
+    hint_ja = (
+        "NATS のディスクに空きを作るか、nats-server の max_file_store を上げてください。原因は NATS のログにあります。"
+    )
+
+
 class InternalError(PyocoError, number=34, kind=Kind.INTERNAL):
     """internal error"""
 

@@ -25,6 +25,7 @@ from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
@@ -84,5 +85,6 @@ WheelsDep = Annotated[WheelService, _service("wheels")]
 FleetDep = Annotated[FleetView, _service("fleet")]
 MetricsDep = Annotated[MetricsService, _service("metrics")]
 TicketsDep = Annotated[TicketService, _service("tickets")]
+ReadinessDep = Annotated[ReadinessService, _service("readiness")]
 DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]
 CallerDep = Annotated[Caller, Depends(_caller)]

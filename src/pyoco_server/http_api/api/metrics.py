@@ -61,7 +61,7 @@ _internal = partial(Metric, who="operators")
 METRICS = (
     Metric("pyoco_runs_total", "gauge", "Runs that are stored, by status.", ("status",)),
     Metric("pyoco_workers_alive_total", "gauge", "Workers with a recent heartbeat."),
-    Metric("pyoco_dlq_messages_total", "gauge", "Dead letters that are kept."),
+    _internal("pyoco_dlq_messages_total", "gauge", "Dead letters that are kept, of all tenants."),
     Metric("pyoco_queue_depth", "gauge", "Runs that wait for a worker of their tag.", ("tag",)),
     Metric(
         "pyoco_queue_oldest_age_seconds",
