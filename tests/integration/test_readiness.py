@@ -21,7 +21,7 @@ async def until_ready(client: httpx.AsyncClient, **options: str) -> httpx.Respon
     """The first answer that is not 503: the index is filled after the start."""
     async with asyncio.timeout(20):
         while (response := await client.get("/ready?probe=1", headers=options)).status_code == 503:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # noqa: ASYNC110 - there is no event in another process
     return response
 
 
@@ -82,7 +82,7 @@ async def test_without_its_broker_a_gateway_is_unready_and_ready_again_with_it(
         broker.kill()
         async with asyncio.timeout(20):
             while (away := await client.get("/ready")).is_success:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0.01)  # noqa: ASYNC110 - as above
         broker.start()
         await until_ready(client)
 
