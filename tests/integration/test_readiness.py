@@ -20,8 +20,8 @@ FULL = "max_file_store: 400KB"
 async def until_ready(client: httpx.AsyncClient, **options: str) -> httpx.Response:
     """The first answer that is not 503: the index is filled after the start."""
     async with asyncio.timeout(20):
-        while (response := await client.get("/ready?probe=1", headers=options)).status_code == 503:
-            await asyncio.sleep(0.01)  # noqa: ASYNC110 - there is no event in another process
+        while (response := await client.get("/ready?probe=1", headers=options)).status_code == 503:  # noqa: ASYNC110 - no event of another process
+            await asyncio.sleep(0.01)
     return response
 
 
@@ -81,8 +81,8 @@ async def test_without_its_broker_a_gateway_is_unready_and_ready_again_with_it(
         await until_ready(client)
         broker.kill()
         async with asyncio.timeout(20):
-            while (away := await client.get("/ready")).is_success:
-                await asyncio.sleep(0.01)  # noqa: ASYNC110 - as above
+            while (away := await client.get("/ready")).is_success:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
         broker.start()
         await until_ready(client)
 

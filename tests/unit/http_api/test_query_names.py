@@ -19,7 +19,7 @@ from pyoco_server.http_api.responses import problems
 ROUTES = [route for route in create_app(NatsBackendConfig()).router.routes if isinstance(route, APIRoute)]
 # To these, probes and browsers add parameters of their own.
 OPEN = ("/health", "/ready", "/metrics", "/docs")
-CHECKED = [(method, route.path) for route in ROUTES if route.path not in OPEN for method in sorted(route.methods)]
+CHECKED = [(method, route.path) for route in ROUTES if route.path not in OPEN for method in sorted(route.methods or ())]
 
 
 class Asked(Strict):
