@@ -29,6 +29,7 @@ from support.indexes import removed, row
 
 RUNS = [RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(8)]
 QUERIES = [RunQuery(), RunQuery(status="RUNNING"), RunQuery(labels=("x",)), RunQuery(updated_after=1.0, flow="f")]
+QUERIES += [RunQuery(submitted_after=50.0, submitted_before=51.0), RunQuery(id_prefix="0190000", status="RUNNING")]
 FIELDS = st.fixed_dictionaries(
     {
         "status": st.sampled_from(["PENDING", "RUNNING"]),

@@ -130,6 +130,17 @@ async def test_pages_contain_every_job_once_during_changes(client: httpx.AsyncCl
     assert shown == job_ids[::-1]
 
 
+async def test_jobs_are_found_by_creation_time_and_by_the_beginning_of_their_ids(client: httpx.AsyncClient) -> None:
+    ids = [await submit_job(client) for _ in range(3)]
+    times = [(await client.get(f"/runs/{job_id}")).json()["submitted_at"] for job_id in ids]
+
+    assert await found(client, submitted_after=times[1], limit=1) == ids[:0:-1]
+    assert await found(client, submitted_before=times[2], status="pending") == ids[1::-1]
+    assert await found(client, id_prefix=ids[2][:30], submitted_after="1970-01-01") == [ids[2]]
+    token = (await page(client, submitted_after=times[0], limit=1))["nextToken"]
+    assert refused(await client.get("/jobs", params={"nextToken": token, "limit": 1})) == INVALID
+
+
 async def test_pages_continue_at_another_gateway(client: httpx.AsyncClient, broker: Broker, tmp_path: Path) -> None:
     job_ids = [await submit_job(client, "x") for _ in range(5)]
     first = await page(client, tag="x", limit=3)
@@ -190,6 +201,9 @@ async def test_a_page_token_is_valid_only_for_its_list(client: httpx.AsyncClient
         ("/jobs?tag=" + "x" * 129, "tag"),
         ("/jobs?" + "&".join(f"tag={number}" for number in range(9)), "tag"),
         ("/jobs?tags=x", "tags"),
+        ("/jobs?submitted_after=x", "submitted_after"),
+        ("/jobs?submitted_before=2026-13-01", "submitted_before"),
+        ("/jobs?id_prefix=g", "id_prefix"),
         ("/jobs?nextToken=" + "x" * 5000, "nextToken"),
         ("/tags?limit=0", "limit"),
         ("/tags?limit=1001", "limit"),

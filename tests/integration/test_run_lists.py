@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,15 @@ BAD_QUERIES = [
     ("updated_after=yesterday", "updated_after"),
     ("updated_after=nan", "updated_after"),
     ("updated_after=-inf", "updated_after"),
+    ("submitted_after=yesterday", "submitted_after"),
+    ("submitted_after=2026-02-30", "submitted_after"),
+    ("submitted_before=nan", "submitted_before"),
+    ("submitted_before=1&submitted_before=2", "submitted_before"),
+    ("id_prefix=", "id_prefix"),
+    ("id_prefix=019A", "id_prefix"),
+    ("id_prefix=%", "id_prefix"),
+    ("id_prefix=0%0A", "id_prefix"),
+    ("id_prefix=" + "0" * 37, "id_prefix"),
     ("workflow_yaml_sha256=abc", "workflow_yaml_sha256"),
     ("workflow_yaml_sha256=" + "g" * 64, "workflow_yaml_sha256"),
     ("include=some", "include"),
@@ -88,6 +98,26 @@ async def test_what_changed_after_a_time_excludes_that_time(client: httpx.AsyncC
 
     assert ids((await ask(client, updated_after=at))["items"]) == [second]
     assert ids((await ask(client, updated_after=at - 0.001))["items"]) == [second, first]
+
+
+async def test_runs_are_found_by_submission_time_and_by_the_beginning_of_their_ids(client: httpx.AsyncClient) -> None:
+    runs = [await submit(client) for _ in range(3)]
+    times = [(await client.get(f"/runs/{run_id}")).json()["submitted_at"] for run_id in runs]
+    written = datetime.fromtimestamp(times[1], UTC).isoformat()
+
+    assert ids(await ask(client, submitted_after=times[1])) == runs[:0:-1]
+    assert ids(await ask(client, submitted_after=written, flow="hello")) == runs[:0:-1]
+    assert ids(await ask(client, submitted_before=times[1])) == runs[:1]
+    assert ids(await ask(client, submitted_after=times[1], submitted_before=times[2])) == [runs[1]]
+    assert ids(await ask(client, submitted_after="2999-01-01")) == []
+    assert ids(await ask(client, id_prefix=runs[1])) == [runs[1]]
+    assert ids(await ask(client, id_prefix=runs[1][:4], limit=2)) == runs[:0:-1]
+    first = await ask(client, submitted_before=times[2], cursor="", limit=1)
+    assert ids(first["items"]) == [runs[1]]
+    rest = await ask(client, submitted_before=times[2], cursor=first["next_cursor"])
+    assert ids(rest["items"]) == [runs[0]]
+    other = await client.get("/runs", params={"submitted_before": times[1], "cursor": first["next_cursor"]})
+    assert (other.status_code, other.json()["err_id"]) == (422, "ERR-PYOCO-0017")
 
 
 @pytest.mark.parametrize("include", [[], ["full"]])

@@ -250,6 +250,28 @@ async def test_cancelling_a_finished_run_returns_its_final_state(config: NatsBac
 # --- restart ----------------------------------------------------------------------------------------------------------
 
 
+async def test_a_run_and_its_job_can_be_read_as_they_were(config: NatsBackendConfig) -> None:
+    async with serving(config) as client, open_stores(config, name="test") as stores:
+        run_id = await submit(client)
+        first = (await client.get(f"/runs/{run_id}")).json()
+        await RunDriver(stores).start(run_id)
+        await RunDriver(stores).complete(run_id)
+        last = (await client.get(f"/runs/{run_id}")).json()
+
+        for at in (first["version"], f"{first['submitted_at']:.9f}", last["version"] - 1):
+            past = (await client.get(f"/runs/{run_id}", params={"at": at})).json()
+            assert (past["status"], "stale" in past) == ("RUNNING" if at == last["version"] - 1 else "PENDING", False)
+        now = await client.get(f"/runs/{run_id}", params={"at": "2999-01-01T00:00:00Z", "include": "records"})
+        assert (now.json()["status"], now.json()["version"]) == ("COMPLETED", last["version"])
+        assert "task_records" in now.json()
+        job = (await client.get(f"/jobs/{run_id}", params={"at": first["version"]})).json()
+        assert (job["status"], job["completedAt"]) == ("pending", None)
+        for path, code in ((f"/runs/{run_id}", "err_id"), (f"/jobs/{run_id}", "errId")):
+            for at, expected in (("1970-01-01", 404), ("soon", 422), ("0", 422), ("", 422)):
+                refused = await client.get(path, params={"at": at})
+                assert (refused.status_code, code in refused.json()) == (expected, True), (path, at)
+
+
 async def test_a_run_survives_a_gateway_restart(config: NatsBackendConfig) -> None:
     async with serving(config) as client:
         run_id = await submit(client)

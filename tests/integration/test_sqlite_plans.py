@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
-from pyoco_server.adapters.sqlite import listing, posting_lists
+from pyoco_server.adapters.sqlite import blocks, listing, posting_lists
 from pyoco_server.adapters.sqlite import steps as steps_sql
 from pyoco_server.adapters.sqlite.files import start_empty
 from pyoco_server.adapters.sqlite.listing import LAST_UPDATE_FIRST, NEWEST_ID_FIRST, Order, Partition, conditions_of
@@ -32,6 +33,14 @@ QUEUES = [(kind, claimable, flow) for kind, claimable in (("ready", 1), ("leased
 SORTED = "USE TEMP B-TREE"
 # The last statement of each list: the summaries, by number.
 LISTED = {"SEARCH USING INTEGER PRIMARY KEY (rowid=?)"}
+FEW = {
+    f"SEARCH USING COVERING INDEX {columns}"
+    for columns in (
+        "by_submission (submitted_at>? AND submitted_at<?)",
+        "by_submission (submitted_at>?)",
+        "by_id (run_id>? AND run_id<?)",
+    )
+}
 
 
 @pytest.fixture
@@ -69,6 +78,36 @@ def test_partitions_are_read_in_order_through_the_index_of_the_filter(
     assert all(f"USING COVERING INDEX {index} (partition=?" in step for step in read)
     assert all(("updated_at" in step) is (span != RunQuery()) for step in read)
     assert not any(SORTED in step for step in steps)
+
+
+RANGES = RunQuery(submitted_after=1.0, submitted_before=9.0, id_prefix="0190")
+
+
+@pytest.mark.parametrize("span", SPANS)
+@pytest.mark.parametrize(("flow", "tag", "index"), FILTERS)
+def test_ranges_of_many_runs_are_read_in_order_between_bounds_from_the_index_alone(
+    file: sqlite3.Connection, flow: str | None, tag: str | None, index: str, span: RunQuery
+) -> None:
+    file.execute("INSERT INTO blocks VALUES (0, 1, 9, ?, ?, 1, 9)", (bytes(16), b"\xff" * 16))
+    query = replace(RANGES, flow=flow, tag=tag, before=span.before, updated_after=span.updated_after)
+
+    with patch.object(blocks, "MAX_FETCHED", -1):
+        steps = plan(file, lambda reader: listing.runs(reader, query))
+        of_jobs = plan(file, lambda reader: listing.jobs(reader, JobQuery(submitted_after=1.0, id_prefix="0190")))
+
+    read = reads(steps, "runs") - LISTED - FEW
+    assert len(read) == 1
+    assert all(f"USING COVERING INDEX {index} (partition=?" in step for step in read)
+    assert all("updated_at" in step for step in read)
+    assert not any(SORTED in step for step in steps)
+    assert reads(of_jobs, "runs") - LISTED - FEW == {
+        "SEARCH USING COVERING INDEX by_key (partition=? AND run_key>? AND run_key<?)"
+    }
+    assert not any(SORTED in step for step in of_jobs)
+
+
+def test_few_runs_of_a_range_are_found_by_the_index_of_the_range(file: sqlite3.Connection) -> None:
+    assert reads(plan(file, lambda reader: list(blocks.few_within(reader, RANGES))), "runs") < FEW
 
 
 @pytest.mark.parametrize("order", [LAST_UPDATE_FIRST, NEWEST_ID_FIRST])

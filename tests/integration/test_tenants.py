@@ -87,6 +87,15 @@ async def test_a_run_of_another_tenant_does_not_exist(access: Access, method: st
         assert (others.status_code, others.json()) == (404, missing.json())
 
 
+@pytest.mark.parametrize("at", ["1", str(2**53), "1970-01-01", "2999-01-01"])
+async def test_the_past_of_a_run_of_another_tenant_does_not_exist(access: Access, at: str) -> None:
+    for api in ("runs", "jobs", "executions"):
+        for run_id in (access.run_id, access.nobodys):
+            others = await access.client.get(f"/{api}/{run_id}", params={"at": at}, headers=access.stranger)
+
+            assert others.status_code == 404
+
+
 @pytest.mark.parametrize("accept", ["application/json", "text/plain"])
 async def test_the_log_of_another_tenant_does_not_exist_for_etags_and_ranges(access: Access, accept: str) -> None:
     path = f"/jobs/{access.run_id}/logs"

@@ -6,11 +6,16 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import IO, Any, Generic, TypeVar
 from urllib.parse import quote
 
 T = TypeVar("T")
 Strings = str | Iterable[str] | None
+Time = datetime | float | str
+"""Unix seconds, a date, RFC 3339 or a datetime; UTC without an offset or a time zone."""
+AsOf = datetime | float | int | str
+"""The same, or an integer: a version."""
 Query = tuple[tuple[str, str], ...]
 
 MAX_KEY_CHARS = 255
@@ -149,6 +154,23 @@ def to_strings(value: Any) -> list[str]:
     if isinstance(value, str | int | float):
         return [str(value)]
     return [str(item) for item in value]
+
+
+def ranges(submitted_after: Time | None, submitted_before: Time | None, id_prefix: str | None) -> dict[str, Any]:
+    """The query parameters of the ranges that lists share."""
+    return {
+        "submitted_after": to_time(submitted_after),
+        "submitted_before": to_time(submitted_before),
+        "id_prefix": id_prefix or None,
+    }
+
+
+def to_time(value: AsOf | None) -> str | None:
+    """The text of a time or a version in a query."""
+    if isinstance(value, datetime):
+        return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+    # With a decimal point, which tells a time from a version, and without loss.
+    return f"{value:.9f}" if isinstance(value, float) else None if value is None else str(value)
 
 
 def id_path(prefix: str, name: str, value: str) -> str:

@@ -55,7 +55,15 @@ class MemoryRunIndex:
         return max(self._rows, default="")
 
     def jobs(self, query: JobQuery) -> JobPage:
-        asked = self._matching(RunQuery(statuses=query.status, tenant_id=query.tenant_id, labels=query.labels))
+        runs = RunQuery(
+            statuses=query.status,
+            tenant_id=query.tenant_id,
+            labels=query.labels,
+            submitted_after=query.submitted_after,
+            submitted_before=query.submitted_before,
+            id_prefix=query.id_prefix,
+        )
+        asked = self._matching(runs)
         behind = [run for run in asked if query.before is None or order_of(run.run_id) < order_of(query.before)]
         page = sorted(behind, key=lambda listed: order_of(listed.run_id), reverse=True)[: query.limit]
         return JobPage(runs=page, following=page[-1].run_id if len(behind) > len(page) else None)
@@ -198,6 +206,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and set(query.terms) <= set(row.terms)
         and (query.updated_after is None or row.updated_at > query.updated_after)
         and (query.before is None or row.listed.key < query.before)
+        and query.holds(row.submitted_at, row.run_id)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import unquote
 from uuid import UUID
@@ -41,6 +42,19 @@ def line(request: httpx.Request) -> str:
 READS: dict[str, Send] = {
     "/health": lambda c: c.health(),
     "/runs/r?include=records&include=full": lambda c: c.get_run("r", ["records", "full"]),
+    "/runs/r?at=41": lambda c: c.get_run("r", at=41),
+    "/runs/r?at=1771416000.500000000": lambda c: c.get_run("r", at=1771416000.5),
+    "/jobs/j?at=2026-02-18": lambda c: c.get_job("j", at="2026-02-18"),
+    "/executions/e?at=2026-02-18T21%3A00%3A00%2B09%3A00": lambda c: c.get_execution(
+        "e", datetime(2026, 2, 18, 21, tzinfo=timezone(timedelta(hours=9)))
+    ),
+    "/runs?limit=5&submitted_after=2026-02-18T12%3A00%3A00%2B00%3A00&id_prefix=019a": lambda c: c.list_runs(
+        limit=5, submitted_after=datetime(2026, 2, 18, 12, tzinfo=UTC), id_prefix="019a"
+    ),
+    "/runs?cursor=&submitted_before=1771416000": lambda c: c.list_runs_vnext(submitted_before=1771416000),
+    "/jobs?limit=50&submitted_after=2026-02-18T12%3A00%3A00%2B00%3A00&submitted_before=2026-02-19": lambda c: (
+        c.list_jobs(submitted_after=datetime(2026, 2, 18, 12), submitted_before="2026-02-19")  # noqa: DTZ001
+    ),
     "/runs/r/tasks": lambda c: c.get_tasks("r"),
     "/runs/r/explain": lambda c: c.explain_run("r"),
     "/runs?status=FAILED&tags=a&tags=b&limit=5": lambda c: c.list_runs("FAILED", tags=["a", "b"], limit=5),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyoco_server.domain.execution.as_of import AsOfTime, AsOfVersion
 from pyoco_server.domain.execution.commands import Command, FailNode, ReportNodeProgress, StartNode, SucceedNode
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.state import Execution, Failure, Status, StopHow, Work
@@ -237,13 +238,41 @@ async def test_an_execution_can_be_read_at_any_version(world: World) -> None:
     await taken(world, run_id)
     versions = [stored.sequence for stored in await world.truth.events.read(run_id)]
 
-    seen = [await executions.look(run_id, tenant_filter=None, at=version) for version in versions]
+    seen = [await executions.look(run_id, tenant_filter=None, at=AsOfVersion(version)) for version in versions]
 
     assert [(one.version, one.nodes[A].status.value) for one in seen] == list(
         zip(versions, ["IDLE", "READY", "RUNNING"], strict=True)
     )
     with pytest.raises(InvalidRequest, match=f"began with version {versions[0]}"):
-        await executions.look(run_id, tenant_filter=None, at=versions[0] - 1)
+        await executions.look(run_id, tenant_filter=None, at=AsOfVersion(versions[0] - 1))
+
+
+async def test_the_past_of_an_execution_of_another_tenant_is_not_found(world: World) -> None:
+    execution = await created(world, NewExecution(graph_id="open", input={}, tenant_id="acme"))
+    executions, run_id = executions_of(world), execution.execution_id
+
+    for then in (AsOfVersion(2**53), AsOfVersion(0), AsOfTime(world.now()), AsOfTime(0.0)):
+        with pytest.raises(RunNotFound):
+            await executions.look(run_id, tenant_filter="other", at=then)
+        with pytest.raises(RunNotFound):
+            await executions.get_snapshot_as_of(run_id, then, tenant_filter="other")
+
+
+async def test_a_snapshot_of_the_past_is_that_of_then_and_there_is_none_before(world: World) -> None:
+    run_id, executions = await begun(world), executions_of(world)
+    before = world.now()
+    stored = await executions.get_snapshot(run_id, tenant_filter=None)
+    world.clock.pass_time(10)
+    await taken(world, run_id)
+
+    past = await executions.get_snapshot_as_of(run_id, AsOfTime(before), tenant_filter=None)
+
+    assert past == {**stored, "heartbeat_at": past["heartbeat_at"]}
+    assert (await executions.get_snapshot(run_id, tenant_filter=None))["version"] > past["version"]
+    with pytest.raises(RunNotFound):
+        await executions.get_snapshot_as_of(run_id, AsOfTime(before - 1000), tenant_filter=None)
+    with pytest.raises(RunNotFound):
+        await executions.get_snapshot_as_of(run_id, AsOfVersion(0), tenant_filter=None)
 
 
 async def test_an_execution_of_another_tenant_is_not_found(world: World) -> None:
@@ -254,4 +283,4 @@ async def test_an_execution_of_another_tenant_is_not_found(world: World) -> None
     with pytest.raises(RunNotFound):
         await executions.look(execution.execution_id, tenant_filter="other")
     with pytest.raises(RunNotFound):
-        await executions.look(world.truth.ids.run_id(), tenant_filter=None, at=5)
+        await executions.look(world.truth.ids.run_id(), tenant_filter=None, at=AsOfVersion(5))

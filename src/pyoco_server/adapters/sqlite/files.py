@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 MAX_FILES = 16  # gateways on one data folder
 WRITER_CACHE_KIB = 16_384
 READER_CACHE_KIB = 8_192

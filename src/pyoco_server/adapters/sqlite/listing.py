@@ -1,11 +1,11 @@
 """Lists of runs (last update first) and jobs (newest id first), each from an index in the order of the list.
 
     no label      ─▶ read the partitions of the query in order, merged, as far as the page goes
-    few matches   ─▶ fetch the runs of the intersected posting lists and sort them
+    few matches   ─▶ fetch the runs of the intersected posting lists and ranges and sort them
     many matches  ─▶ read the partitions in order and keep the runs that match
 
-Reading starts at the newest run that the blocks of the matches can hold, so that labels of another time cost nothing.
-A page of jobs ends after `MAX_READ` runs.
+Reading stays within the bounds of the blocks that can hold matches, so that labels and ranges of another time cost
+nothing. A page of jobs ends after `MAX_READ` runs.
 """
 
 # ruff: noqa: S608 — only constants of this module are put into SQL; every value is bound.
@@ -13,6 +13,7 @@ A page of jobs ends after `MAX_READ` runs.
 from __future__ import annotations
 
 import heapq
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -20,7 +21,8 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from pyoco_server.adapters.sqlite.posting_lists import Matches, bounds, matching
+from pyoco_server.adapters.sqlite.blocks import Bounds, bounds, conditions_within, few_within, key_range
+from pyoco_server.adapters.sqlite.posting_lists import Matches, matching
 from pyoco_server.adapters.sqlite.statements import Condition, all_of, equal, json_array, merged
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, order_of, run_id_of
 from pyoco_server.domain.queries.query import Listed, RunQuery, terms_of
@@ -58,35 +60,62 @@ class Order(NamedTuple):
     by: str
 
 
+class Keys(NamedTuple):
+    """A range of `run_key`, without its end."""
+
+    first: bytes
+    behind: bytes
+
+    def between(self, within: Bounds) -> Keys:
+        # The least key above the newest one ends with a zero.
+        return Keys(max(self.first, within.oldest_key), min(self.behind, within.newest_key + b"\0"))
+
+    def conditions(self) -> list[Condition]:
+        first: list[Condition] = [("run_key >= ?", (self.first,))] if self.first else []
+        return [*first, ("run_key < ?", (self.behind,))]
+
+
 LAST_UPDATE_FIRST = Order("updated_at, run_id", "updated_at DESC, run_id DESC")
 NEWEST_ID_FIRST = Order("run_key", "run_key DESC")
 
 
 def runs(reader: sqlite3.Connection, query: RunQuery) -> Sequence[Listed]:
     allowed = _partitions(reader, query)
-    matches = matching(reader, query.terms, tenant_id=query.tenant_id, archived=query.archived)
+    matches = _matching(reader, query, query.terms, archived=query.archived)
     if matches is not None and is_fetched(matches, allowed, query.limit):
         found = fetched(reader, LAST_UPDATE_FIRST, conditions_of(query), allowed, matches, limit=query.limit)
     else:
-        start = query if matches is None else _not_before(query, bounds(reader, matches)[0])
+        if matches is not None or query.given_ranges:
+            within = bounds(reader, matches, query)
+            if within is None:
+                return []
+            query = _between(query, within)
         limit = query.limit if matches is None else None
-        with in_order(reader, LAST_UPDATE_FIRST, conditions_of(start), allowed, limit=limit) as ordered:
+        with in_order(reader, LAST_UPDATE_FIRST, conditions_of(query), allowed, limit=limit) as ordered:
             found = list(islice(_kept(ordered, matches), query.limit))
     return _listed(reader, [row[-1] for row in found])
 
 
 def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
     allowed = _partitions(reader, RunQuery(statuses=query.status, tenant_id=query.tenant_id))
-    matches = matching(reader, terms_of(query.labels, None), tenant_id=query.tenant_id, archived=False)
+    matches = _matching(reader, query, terms_of(query.labels, None), archived=False)
     limit = query.limit + 1  # one more than asked for, so that the last page knows that it is the last
-    below = _ABOVE_ALL_KEYS if query.before is None else order_of(query.before)
+    keys = keys_of(query)
     found, unread = [], None
     if matches is not None and is_fetched(matches, allowed, limit):
-        found = fetched(reader, NEWEST_ID_FIRST, [_below_key(below)], allowed, matches, limit=limit)
+        conditions = [*keys.conditions(), *conditions_within(query)]
+        found = fetched(reader, NEWEST_ID_FIRST, conditions, allowed, matches, limit=limit)
     else:
-        if matches is not None:
-            below = min(below, bounds(reader, matches)[1] + b"\0")  # the least key above the bound
-        with in_order(reader, NEWEST_ID_FIRST, [_below_key(below)], allowed, limit=MAX_READ) as ordered:
+        if matches is not None or query.given_ranges:
+            within = bounds(reader, matches, query)
+            if within is None:
+                return JobPage(runs=[], following=None)
+            keys = keys.between(within)
+        # The index of the keys has no ids, but a prefix is a range of keys, apart from the longer ones of foreign ids.
+        conditions = [*keys.conditions(), *conditions_within(query, but_prefix=True)]
+        if query.id_prefix is not None:
+            conditions.append(("length(run_key) = 16", ()))
+        with in_order(reader, NEWEST_ID_FIRST, conditions, allowed, limit=MAX_READ) as ordered:
             for count, row in enumerate(ordered, start=1):
                 if matches is None or matches.has(row[-1]):
                     found.append(row)
@@ -208,6 +237,16 @@ def _partitions(reader: sqlite3.Connection, query: RunQuery) -> list[Partition]:
     return [Partition(*row) for row in reader.execute(PARTITIONS, values)]
 
 
+def _matching(
+    reader: sqlite3.Connection, query: RunQuery | JobQuery, terms: Sequence[str], *, archived: bool
+) -> Matches | None:
+    """The runs with these terms, and within the ranges of the query as far as these hold few; None: not known."""
+    matches = matching(reader, terms, tenant_id=query.tenant_id, archived=archived)
+    for few in few_within(reader, query):
+        matches = few if matches is None else matches.intersection(few)
+    return matches
+
+
 def _kept(ordered: Iterable[Any], matches: Matches | None) -> Iterable[Any]:
     return ordered if matches is None else (row for row in ordered if matches.has(row[-1]))
 
@@ -216,9 +255,14 @@ def _listed(reader: sqlite3.Connection, found: Sequence[int]) -> list[Listed]:
     return [Listed(*row) for row in reader.execute(LISTED, (json_array(found),))]
 
 
-def _not_before(query: RunQuery, newest_update: float) -> RunQuery:
-    start = (newest_update, _ABOVE_ALL_IDS)
-    return replace(query, before=start if query.before is None else min(query.before, start))
+def _between(query: RunQuery, within: Bounds) -> RunQuery:
+    newest = (within.newest_update, _ABOVE_ALL_IDS)
+    below_oldest = math.nextafter(within.oldest_update, -math.inf)
+    return replace(
+        query,
+        before=newest if query.before is None else min(query.before, newest),
+        updated_after=below_oldest if query.updated_after is None else max(query.updated_after, below_oldest),
+    )
 
 
 def conditions_of(query: RunQuery) -> list[Condition]:
@@ -227,11 +271,12 @@ def conditions_of(query: RunQuery) -> list[Condition]:
         conditions.append(("updated_at > ?", (query.updated_after,)))
     if query.before is not None:
         conditions.append(("(updated_at, run_id) < (?, ?)", query.before))
-    return conditions
+    return conditions + conditions_within(query)
 
 
-def _below_key(key: bytes) -> Condition:
-    return ("run_key < ?", (key,))
+def keys_of(query: JobQuery) -> Keys:
+    first, behind = (b"", _ABOVE_ALL_KEYS) if query.id_prefix is None else key_range(query.id_prefix)
+    return Keys(first, behind if query.before is None else min(behind, order_of(query.before)))
 
 
 def _numbers(allowed: Sequence[Partition]) -> str:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from pyoco_server.adapters.sqlite.statements import KeyIds, all_of, equal, json_array
+from pyoco_server.adapters.sqlite.statements import KeyIds, all_of, equal
 from pyoco_server.domain.queries.jobs import LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import labels_of, terms_of
 
@@ -30,18 +30,18 @@ _REMOVE_EMPTY = "DELETE FROM posting_lists WHERE list = ? AND runs = 0"
 _BLOCKS = "SELECT block, members FROM postings WHERE list = ?"
 _BLOCK = "SELECT members FROM postings WHERE list = ? AND block = ?"
 _PUT_BLOCK = "INSERT OR REPLACE INTO postings VALUES (?, ?, ?)"
-_RAISE_BOUNDS = """
-    INSERT INTO blocks VALUES (?, ?, ?) ON CONFLICT (block) DO UPDATE SET
-        newest_update = max(newest_update, excluded.newest_update), newest_key = max(newest_key, excluded.newest_key)
-"""
-_BOUNDS = """
-    SELECT max(newest_update), max(newest_key) FROM blocks WHERE block IN (SELECT value FROM json_each(?))
-"""
 _REMOVE_BLOCK = "DELETE FROM postings WHERE list = ? AND block = ?"
 
 
 class Matches(dict[int, int]):
     """A set of run numbers: by block, its members as the bits of an integer."""
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> Matches:
+        matches = cls()
+        for number in numbers:
+            matches[number >> BLOCK_BITS] = matches.get(number >> BLOCK_BITS, 0) | 1 << (number & _LAST)
+        return matches
 
     def has(self, number: int) -> bool:
         return bool(self.get(number >> BLOCK_BITS, 0) >> (number & _LAST) & 1)
@@ -74,11 +74,6 @@ class PostingChanges:
         # (list, block) -> the bits to set, the bits to clear
         self.blocks: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
         self.counts = Counter[int]()
-        self.bounds: dict[int, tuple[float, bytes]] = {}
-
-    def raise_bounds(self, number: int, updated_at: float, key: bytes = b"") -> None:
-        newest_update, newest_key = self.bounds.get(number >> BLOCK_BITS, (updated_at, key))
-        self.bounds[number >> BLOCK_BITS] = max(newest_update, updated_at), max(newest_key, key)
 
     def change(self, number: int, before: Posted | None, after: Posted | None) -> None:
         """Move the run from the lists of `before` to those of `after`; None means in no list."""
@@ -101,7 +96,6 @@ class PostingChanges:
                 emptied.append(key)
         self.writer.executemany(_PUT_BLOCK, puts)
         self.writer.executemany(_REMOVE_BLOCK, emptied)
-        self.writer.executemany(_RAISE_BOUNDS, [(block, *bounds) for block, bounds in self.bounds.items()])
         self.writer.executemany(_COUNT, [(by, found) for found, by in self.counts.items() if by])
         self.writer.executemany(_REMOVE_EMPTY, [(found,) for found, by in self.counts.items() if by < 0])
 
@@ -133,12 +127,6 @@ def matching(
         if not matches:
             break
     return matches
-
-
-def bounds(reader: sqlite3.Connection, matches: Matches) -> tuple[float, bytes]:
-    """No run of these blocks has a later update or a greater key."""
-    newest_update, newest_key = reader.execute(_BOUNDS, (json_array(list(matches)),)).fetchone()
-    return newest_update, newest_key
 
 
 def labels(reader: sqlite3.Connection, query: LabelQuery) -> Sequence[LabelCount]:

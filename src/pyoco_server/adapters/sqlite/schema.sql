@@ -27,17 +27,20 @@ CREATE TABLE runs (
     flow TEXT NOT NULL,
     tag TEXT NOT NULL,
     updated_at REAL NOT NULL,
+    submitted_at REAL NOT NULL,
     ended_at REAL,
     steps INTEGER NOT NULL,
     summary BLOB NOT NULL
 );
 
+-- `submitted_at` ends the indexes of lists, which filter by it without a look at the run.
 CREATE UNIQUE INDEX by_id ON runs (run_id);
-CREATE INDEX by_key ON runs (partition, run_key);
-CREATE INDEX by_update ON runs (partition, updated_at, run_id);
-CREATE INDEX by_flow ON runs (partition, flow, updated_at, run_id);
-CREATE INDEX by_tag ON runs (partition, tag, updated_at, run_id);
-CREATE INDEX by_flow_and_tag ON runs (partition, flow, tag, updated_at, run_id);
+CREATE INDEX by_submission ON runs (submitted_at);
+CREATE INDEX by_key ON runs (partition, run_key, submitted_at);
+CREATE INDEX by_update ON runs (partition, updated_at, run_id, submitted_at);
+CREATE INDEX by_flow ON runs (partition, flow, updated_at, run_id, submitted_at);
+CREATE INDEX by_tag ON runs (partition, tag, updated_at, run_id, submitted_at);
+CREATE INDEX by_flow_and_tag ON runs (partition, flow, tag, updated_at, run_id, submitted_at);
 CREATE INDEX by_change ON runs (changed, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
 
@@ -62,12 +65,16 @@ CREATE TABLE postings (
     PRIMARY KEY (list, block)
 ) WITHOUT ROWID;
 
--- Upper bounds of a block of run numbers: a list by labels starts at the newest run that the blocks of its matches can
--- hold. They are never lowered.
+-- Bounds of a block of run numbers: a list by labels or ranges is read between the bounds of the blocks that can hold
+-- its runs. They only widen.
 CREATE TABLE blocks (
     block INTEGER PRIMARY KEY,
+    oldest_update REAL NOT NULL,
     newest_update REAL NOT NULL,
-    newest_key BLOB NOT NULL
+    oldest_key BLOB NOT NULL,
+    newest_key BLOB NOT NULL,
+    first_submission REAL NOT NULL,
+    last_submission REAL NOT NULL
 );
 
 -- A step queue holds the steps that share kind, flow and tenant, in an order of their own; an empty one has no row.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from pyoco_server.adapters.sqlite.blocks import BlockBounds
 from pyoco_server.adapters.sqlite.counters import HistogramChanges
 from pyoco_server.adapters.sqlite.posting_lists import Posted, PostingChanges
 from pyoco_server.adapters.sqlite.statements import KeyIds, json_array
@@ -22,20 +23,23 @@ from pyoco_server.domain.queries.query import terms_of
 from pyoco_server.domain.queries.rows import Position, RunRow
 
 _STORED = """
-    SELECT run_id, number, version, revision, status, tenant_id, archived, steps, summary,
+    SELECT run_id, number, version, revision, status, tenant_id, archived, steps, summary, submitted_at,
         partition, flow, tag, updated_at, ended_at
     FROM runs JOIN partitions USING (partition) WHERE run_id IN (SELECT value FROM json_each(?))
 """
 _INSERT = """
     INSERT INTO runs (
-        version, revision, summary, steps, changed, partition, flow, tag, updated_at, ended_at, run_id, run_key, number
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        version, revision, summary, steps, changed, partition, flow, tag, updated_at, ended_at,
+        run_id, run_key, submitted_at, number
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _UPDATE = """
     UPDATE runs SET version = ?, revision = ?, summary = ?, steps = ?, changed = ?,
         partition = ?, flow = ?, tag = ?, updated_at = ?, ended_at = ?
     WHERE number = ?
 """
+# Apart from the others: it hardly ever changes, and its index is then left alone.
+_RESUBMIT = "UPDATE runs SET submitted_at = ? WHERE number = ?"
 _REFRESH = "UPDATE runs SET revision = ?, summary = ?, steps = ? WHERE number = ?"
 _COUNT = "UPDATE partitions SET runs = runs + ? WHERE partition = ?"
 
@@ -52,6 +56,7 @@ class _Stored:
     archived: int
     steps: int
     summary: bytes
+    submitted_at: float
     keys: Keys
 
     @property
@@ -70,20 +75,22 @@ class _Batch:
         self._next_number = writer.execute("SELECT coalesce(max(number), 0) + 1 FROM runs").fetchone()[0]
         self._inserts: list[tuple[object, ...]] = []
         self._updates: list[tuple[object, ...]] = []
+        self._resubmissions: list[tuple[float, int]] = []
         self._refreshes: list[tuple[object, ...]] = []
         self._removals: list[tuple[int]] = []
         self._counts: Counter[int] = Counter()
         self._histograms = HistogramChanges(count_after)
         self._steps = StepChanges(writer)
         self._postings = PostingChanges(writer)
+        self._bounds = BlockBounds()
 
     def insert(self, row: RunRow) -> None:
         keys, number = self._keys(row), self._next_number
         self._next_number += 1
-        self._inserts.append((*_shown(row), *keys, row.run_id, order_of(row.run_id), number))
+        self._inserts.append((*_shown(row), *keys, row.run_id, order_of(row.run_id), row.submitted_at, number))
         self._steps.change(number, row, before=0)
         self._postings.change(number, None, _posted(row))
-        self._postings.raise_bounds(number, row.updated_at, order_of(row.run_id))
+        self._bounds.widen(number, row)
         self._counts[keys[0]] += 1
         self._histograms.add(row, before=None)
 
@@ -91,12 +98,15 @@ class _Batch:
         keys, posted = self._keys(row), _posted(row)
         posted_before = known.posted
         self._steps.change(known.number, row, before=known.steps)
-        if (keys, posted, row.version) == (known.keys, posted_before, known.position[0]):
+        is_same = (keys, posted, row.version) == (known.keys, posted_before, known.position[0])
+        if is_same and row.submitted_at == known.submitted_at:
             self._refreshes.append((row.revision, row.summary, len(row.steps), known.number))
             return
         self._updates.append((*_shown(row), *keys, known.number))
         self._postings.change(known.number, posted_before, posted)
-        self._postings.raise_bounds(known.number, row.updated_at)
+        self._bounds.widen(known.number, row)
+        if row.submitted_at != known.submitted_at:
+            self._resubmissions.append((row.submitted_at, known.number))
         self._counts[known.keys[0]] -= 1
         self._counts[keys[0]] += 1
         self._histograms.add(row, before=known.status)
@@ -111,9 +121,11 @@ class _Batch:
         self._writer.executemany("DELETE FROM runs WHERE number = ?", self._removals)
         self._writer.executemany(_REFRESH, self._refreshes)
         self._writer.executemany(_UPDATE, self._updates)
+        self._writer.executemany(_RESUBMIT, self._resubmissions)
         self._writer.executemany(_INSERT, self._inserts)
         self._writer.executemany(_COUNT, [(by, partition) for partition, by in self._counts.items() if by])
         self._postings.flush()
+        self._bounds.flush(self._writer)
         self._histograms.flush(self._writer)
         self._steps.flush()
 
@@ -147,7 +159,9 @@ def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
 
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
     found = writer.execute(_STORED, (json_array(list(run_ids)),))
-    return {row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8], row[9:]) for row in found}
+    return {
+        row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8], row[9], row[10:]) for row in found
+    }
 
 
 def _shown(row: RunRow) -> tuple[object, ...]:

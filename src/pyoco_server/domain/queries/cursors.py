@@ -56,4 +56,4 @@ def decode(cursor: str, query: RunQuery, stream: str) -> Place:
 
 def _about(query: RunQuery, stream: str) -> tuple[object, ...]:
     partition = (query.status, sorted(set(query.statuses)), query.tenant_id, query.archived)
-    return (stream, *partition, query.flow, query.tag, query.terms, query.updated_after)
+    return (stream, *partition, query.flow, query.tag, query.terms, query.updated_after, *query.given_ranges)

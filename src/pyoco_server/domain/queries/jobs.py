@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pyoco_server.domain.ids import RunId, is_run_id
 from pyoco_server.domain.queries.page_token import seal, unseal
-from pyoco_server.domain.queries.query import Listed
+from pyoco_server.domain.queries.query import Listed, Ranges
 
 _BYTES = 16
 # Foreign ids sort behind all of ours; they are longer, so the two are never confused.
@@ -20,7 +20,7 @@ _FOREIGN = bytes(_BYTES + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobQuery:
+class JobQuery(Ranges):
     """Which jobs to list; None and () mean any. Archived jobs are not listed; a job must have all `labels`.
 
     `status` holds statuses of runs. `before` is exclusive: pass the `following` of a page to get the next one.
@@ -87,6 +87,6 @@ def decode_token(token: str, query: JobQuery | LabelQuery) -> str:
 def _about(query: JobQuery | LabelQuery) -> tuple[object, ...]:
     match query:
         case JobQuery():
-            return ("jobs", sorted(set(query.status)), query.tenant_id, sorted(set(query.labels)))
+            return ("jobs", sorted(set(query.status)), query.tenant_id, sorted(set(query.labels)), *query.given_ranges)
         case LabelQuery():
             return ("labels", query.prefix, query.tenant_id)

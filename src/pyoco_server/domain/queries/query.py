@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.ids import RunId, is_run_id
 
 # The statuses in which a worker may be working on a run.
 AT_WORK = ("RUNNING", "CANCELLING")
@@ -14,7 +14,34 @@ _LABEL = "label:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuery:
+class Ranges:
+    """The filters by range that runs and jobs share; None means any.
+
+    A run was submitted at `submitted_after` or later, and earlier than `submitted_before`. Its id is a UUID that begins
+    with `id_prefix`.
+    """
+
+    submitted_after: float | None = None
+    submitted_before: float | None = None
+    id_prefix: str | None = None
+
+    @property
+    def given_ranges(self) -> tuple[object, ...]:
+        """What a cursor is bound to; empty without ranges, so that cursors of lists without ranges stay as they are."""
+        ranges = (self.submitted_after, self.submitted_before, self.id_prefix)
+        return () if ranges == (None, None, None) else ranges
+
+    def holds(self, submitted_at: float, run_id: str) -> bool:
+        """Whether a run with this time and id is within the ranges."""
+        return (
+            (self.submitted_after is None or submitted_at >= self.submitted_after)
+            and (self.submitted_before is None or submitted_at < self.submitted_before)
+            and (self.id_prefix is None or (is_run_id(run_id) and run_id.startswith(self.id_prefix)))
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunQuery(Ranges):
     """Which runs to list; None means any. Archived runs have their own list.
 
     A run must have all `labels` and one of `statuses` (empty: any); `status` applies in addition. `updated_after` and

@@ -115,6 +115,10 @@ class RunRow:
         return terms_of(self.labels, self.workflow_yaml_sha256)
 
     @property
+    def submitted_at(self) -> float:
+        return 0.0 if self.times.submitted_at is None else self.times.submitted_at
+
+    @property
     def listed(self) -> Listed:
         return Listed(self.updated_at, self.run_id, self.summary)
 

@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.ids import MAX_LABEL_CHARS
+from pyoco_server.http_api.protocol.times import QueryTime
 
 FlowName = Annotated[str, Field(min_length=1, max_length=256, examples=["hello"])]
 Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64, examples=["default"])]
@@ -26,10 +27,24 @@ TimeoutSec = Annotated[
 ]
 
 
+IdPrefix = Annotated[str, Field(pattern=r"^[0-9a-f-]{1,36}$", examples=["019a7c3e"])]
+
+
 class Strict(BaseModel):
     """A query or a body. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RangesQuery(Strict):
+    """The filters by range of lists of runs and jobs."""
+
+    submitted_after: QueryTime | None = Field(
+        default=None,
+        description="Submitted at this time or later: unix seconds, a date, or RFC 3339 (UTC without an offset).",
+    )
+    submitted_before: QueryTime | None = Field(default=None, description="Submitted earlier than this time.")
+    id_prefix: IdPrefix | None = Field(default=None, description="The beginning of their ids.")
 
 
 class Open(BaseModel):

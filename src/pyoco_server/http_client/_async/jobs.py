@@ -9,16 +9,20 @@ from pyoco_server.http_client._async.base import AsyncMethods
 from pyoco_server.http_client.files import FileTarget, open_log
 from pyoco_server.http_client.models.jobs import Job, JobLogReceived, JobLogs, JobPage, TagCount, TagPage
 from pyoco_server.http_client.requests import (
+    AsOf,
     Request,
     Strings,
+    Time,
     change,
     get,
     job_path,
+    ranges,
     read_array,
     read_nothing,
     read_page,
     tag_path,
     to_strings,
+    to_time,
 )
 
 if TYPE_CHECKING:
@@ -49,22 +53,57 @@ class AsyncJobMethods(AsyncMethods):
         }
         return await self._transport.send(change("POST", "/jobs", idempotency_key, body, creates=True))
 
-    async def get_job(self, job_id: str) -> Job:
-        """The current state of a job, with its parameters."""
-        return await self._transport.send(get(job_path(job_id)))
+    async def get_job(self, job_id: str, at: AsOf | None = None) -> Job:
+        """The current state of a job, or its state at a time or a version; with its parameters."""
+        return await self._transport.send(get(job_path(job_id), at=to_time(at)))
 
     async def list_jobs(
-        self, *, tags: Strings = (), status: str | None = None, limit: int = 50, next_token: str | None = None
+        self,
+        *,
+        tags: Strings = (),
+        status: str | None = None,
+        limit: int = 50,
+        next_token: str | None = None,
+        submitted_after: Time | None = None,
+        submitted_before: Time | None = None,
+        id_prefix: str | None = None,
     ) -> JobPage:
         """One page of jobs that have all of `tags`, newest first; pass its `nextToken` as `next_token` to get the next
-        page. A page can be short or empty without being the last."""
+        page. A page can be short or empty without being the last.
+
+        Submitted at `submitted_after` or later, and earlier than `submitted_before`.
+        """
         return await self._transport.send(
-            get("/jobs", read=read_page("jobs"), tag=tags, status=status, limit=limit, nextToken=next_token or None)
+            get(
+                "/jobs",
+                read=read_page("jobs"),
+                tag=tags,
+                status=status,
+                limit=limit,
+                nextToken=next_token or None,
+                **ranges(submitted_after, submitted_before, id_prefix),
+            )
         )
 
-    def iter_jobs(self, *, tags: Strings = (), status: str | None = None, limit: int = 50) -> AsyncGenerator[Job, None]:
+    def iter_jobs(
+        self,
+        *,
+        tags: Strings = (),
+        status: str | None = None,
+        limit: int = 50,
+        submitted_after: Time | None = None,
+        submitted_before: Time | None = None,
+        id_prefix: str | None = None,
+    ) -> AsyncGenerator[Job, None]:
         """All matching jobs, newest first, in pages of `limit`."""
-        request: Request[Any] = get("/jobs", read=read_page("jobs"), tag=tags, status=status, limit=limit)
+        request: Request[Any] = get(
+            "/jobs",
+            read=read_page("jobs"),
+            tag=tags,
+            status=status,
+            limit=limit,
+            **ranges(submitted_after, submitted_before, id_prefix),
+        )
         return self._transport.pages(request, "nextToken", "nextToken", "jobs")
 
     async def delete_job(self, job_id: str, *, idempotency_key: str | None = None) -> None:

@@ -18,7 +18,20 @@ from pyoco_server.http_client.models.runs import (
     RunTasks,
     RunWatchEvent,
 )
-from pyoco_server.http_client.requests import Request, Strings, change, get, read_array, read_page, run_path, to_strings
+from pyoco_server.http_client.requests import (
+    AsOf,
+    Request,
+    Strings,
+    Time,
+    change,
+    get,
+    ranges,
+    read_array,
+    read_page,
+    run_path,
+    to_strings,
+    to_time,
+)
 
 # The gateway answers with the first line, so that a longer wait would save nothing.
 MAX_LOG_WAIT_SEC = 20.0
@@ -70,9 +83,10 @@ class AsyncRunMethods(AsyncMethods):
             change("POST", "/runs/yaml", idempotency_key, fields=fields, files=files, creates=True)
         )
 
-    async def get_run(self, run_id: str, include: Strings = None) -> RunSnapshot:
-        """The current state of a run; `include="records"` adds what each task returned."""
-        return await self._transport.send(get(run_path(run_id), include=include))
+    async def get_run(self, run_id: str, include: Strings = None, at: AsOf | None = None) -> RunSnapshot:
+        """The current state of a run, or its state at a time or a version; `include="records"` adds what each task
+        returned."""
+        return await self._transport.send(get(run_path(run_id), include=include, at=to_time(at)))
 
     async def get_tasks(self, run_id: str) -> RunTasks:
         """The tasks of a run with their records."""
@@ -90,10 +104,27 @@ class AsyncRunMethods(AsyncMethods):
         tags: Strings = None,
         limit: int | None = None,
         include: Strings = None,
+        *,
+        submitted_after: Time | None = None,
+        submitted_before: Time | None = None,
+        id_prefix: str | None = None,
     ) -> list[RunSummary]:
-        """The most recently changed runs, newest first; a run matches if it has all labels in `tags`."""
+        """The most recently changed runs, newest first; a run matches if it has all labels in `tags`.
+
+        Submitted at `submitted_after` or later, and earlier than `submitted_before`.
+        """
         return await self._transport.send(
-            get("/runs", read=read_array, status=status, flow=flow, tag=tag, tags=tags, limit=limit, include=include)
+            get(
+                "/runs",
+                read=read_array,
+                status=status,
+                flow=flow,
+                tag=tag,
+                tags=tags,
+                limit=limit,
+                include=include,
+                **ranges(submitted_after, submitted_before, id_prefix),
+            )
         )
 
     async def list_runs_vnext(
@@ -107,6 +138,10 @@ class AsyncRunMethods(AsyncMethods):
         updated_after: float | None = None,
         cursor: str | None = None,
         workflow_yaml_sha256: str | None = None,
+        *,
+        submitted_after: Time | None = None,
+        submitted_before: Time | None = None,
+        id_prefix: str | None = None,
     ) -> RunPage:
         """One page of runs; pass its `next_cursor` as `cursor` to get the next page."""
         return await self._transport.send(
@@ -122,6 +157,7 @@ class AsyncRunMethods(AsyncMethods):
                 include=include,
                 updated_after=updated_after,
                 workflow_yaml_sha256=workflow_yaml_sha256,
+                **ranges(submitted_after, submitted_before, id_prefix),
             )
         )
 
@@ -135,6 +171,10 @@ class AsyncRunMethods(AsyncMethods):
         include: Strings = None,
         updated_after: float | None = None,
         workflow_yaml_sha256: str | None = None,
+        *,
+        submitted_after: Time | None = None,
+        submitted_before: Time | None = None,
+        id_prefix: str | None = None,
     ) -> AsyncGenerator[RunSummary, None]:
         """All matching runs, in pages of `limit`. A run that changes meanwhile may appear again."""
         request: Request[Any] = get(
@@ -148,6 +188,7 @@ class AsyncRunMethods(AsyncMethods):
             include=include,
             updated_after=updated_after,
             workflow_yaml_sha256=workflow_yaml_sha256,
+            **ranges(submitted_after, submitted_before, id_prefix),
             cursor="",
         )
         return self._transport.pages(request, "cursor", "next_cursor")

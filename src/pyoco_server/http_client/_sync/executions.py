@@ -15,7 +15,16 @@ from pyoco_server.http_client.models.executions import (
     ExecutionSnapshot,
     ExecutionSummary,
 )
-from pyoco_server.http_client.requests import Request, change, checked_key, execution_path, get, read_page
+from pyoco_server.http_client.requests import (
+    AsOf,
+    Request,
+    change,
+    checked_key,
+    execution_path,
+    get,
+    read_page,
+    to_time,
+)
 
 Input = Mapping[str, Any] | None
 
@@ -63,12 +72,12 @@ class ExecutionMethods(Methods):
         error = {"code": code, "message": message}
         return self._command(execution_id, "fail", idempotency_key, {"error": error})
 
-    def get_execution(self, execution_id: str, at: int | None = None, include: str | None = None) -> ExecutionSnapshot:
-        """The current state of an execution, or its state after the event of version `at`.
+    def get_execution(self, execution_id: str, at: AsOf | None = None, include: str | None = None) -> ExecutionSnapshot:
+        """The current state of an execution, or its state at a time or a version.
 
         `include="records"` adds every output, however many there are; `"graph"` adds nodes and edges of its graph.
         """
-        return self._transport.send(get(execution_path(execution_id), at=at, include=include))
+        return self._transport.send(get(execution_path(execution_id), at=to_time(at), include=include))
 
     def list_executions(
         self,

@@ -10,16 +10,20 @@ from pyoco_server.http_client._sync.base import Methods
 from pyoco_server.http_client.files import FileTarget, open_log
 from pyoco_server.http_client.models.jobs import Job, JobLogReceived, JobLogs, JobPage, TagCount, TagPage
 from pyoco_server.http_client.requests import (
+    AsOf,
     Request,
     Strings,
+    Time,
     change,
     get,
     job_path,
+    ranges,
     read_array,
     read_nothing,
     read_page,
     tag_path,
     to_strings,
+    to_time,
 )
 
 if TYPE_CHECKING:
@@ -50,24 +54,57 @@ class JobMethods(Methods):
         }
         return self._transport.send(change("POST", "/jobs", idempotency_key, body, creates=True))
 
-    def get_job(self, job_id: str) -> Job:
-        """The current state of a job, with its parameters."""
-        return self._transport.send(get(job_path(job_id)))
+    def get_job(self, job_id: str, at: AsOf | None = None) -> Job:
+        """The current state of a job, or its state at a time or a version; with its parameters."""
+        return self._transport.send(get(job_path(job_id), at=to_time(at)))
 
     def list_jobs(
-        self, *, tags: Strings = (), status: str | None = None, limit: int = 50, next_token: str | None = None
+        self,
+        *,
+        tags: Strings = (),
+        status: str | None = None,
+        limit: int = 50,
+        next_token: str | None = None,
+        submitted_after: Time | None = None,
+        submitted_before: Time | None = None,
+        id_prefix: str | None = None,
     ) -> JobPage:
         """One page of jobs that have all of `tags`, newest first; pass its `nextToken` as `next_token` to get the next
-        page. A page can be short or empty without being the last."""
+        page. A page can be short or empty without being the last.
+
+        Submitted at `submitted_after` or later, and earlier than `submitted_before`.
+        """
         return self._transport.send(
-            get("/jobs", read=read_page("jobs"), tag=tags, status=status, limit=limit, nextToken=next_token or None)
+            get(
+                "/jobs",
+                read=read_page("jobs"),
+                tag=tags,
+                status=status,
+                limit=limit,
+                nextToken=next_token or None,
+                **ranges(submitted_after, submitted_before, id_prefix),
+            )
         )
 
     def iter_jobs(
-        self, *, tags: Strings = (), status: str | None = None, limit: int = 50
+        self,
+        *,
+        tags: Strings = (),
+        status: str | None = None,
+        limit: int = 50,
+        submitted_after: Time | None = None,
+        submitted_before: Time | None = None,
+        id_prefix: str | None = None,
     ) -> Generator[Job, None, None]:
         """All matching jobs, newest first, in pages of `limit`."""
-        request: Request[Any] = get("/jobs", read=read_page("jobs"), tag=tags, status=status, limit=limit)
+        request: Request[Any] = get(
+            "/jobs",
+            read=read_page("jobs"),
+            tag=tags,
+            status=status,
+            limit=limit,
+            **ranges(submitted_after, submitted_before, id_prefix),
+        )
         return self._transport.pages(request, "nextToken", "nextToken", "jobs")
 
     def delete_job(self, job_id: str, *, idempotency_key: str | None = None) -> None:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.as_of import AsOf, fold_as_of
 from pyoco_server.domain.execution.commands import (
     AddTag,
     ArchiveExecution,
@@ -27,6 +28,7 @@ from pyoco_server.domain.execution.commands import (
 )
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.snapshot import bounded_snapshot
 from pyoco_server.domain.execution.state import Execution, Request, Work, empty_execution
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.ids import RunId
@@ -113,22 +115,31 @@ class ExecutionService(SubmitService):
             await self.cache.handle(run_id, stop, replace(context, commit_id=None, resumed=False, hold=None))
         return result
 
-    async def look(self, run_id: RunId, *, tenant_filter: str | None, at: int | None = None) -> Execution:
-        """The execution now, or as of the event with sequence `at`; hides other tenants' executions."""
-        if at is None:
-            execution = await self.cache.look(run_id)
-        else:
-            commits = await self.stores.events.read(run_id)
-            execution = fold_commits((stored for stored in commits if stored.sequence <= at), empty_execution(run_id))
-            if commits and not execution.exists:
-                raise InvalidRequest(f"at: the execution began with version {commits[0].sequence}")
-        if not execution.exists or tenant_filter not in (None, execution.request.tenant_id):
+    async def get_snapshot_as_of(self, run_id: RunId, as_of: AsOf, *, tenant_filter: str | None) -> Mapping[str, Any]:
+        """The snapshot as it was; a run that did not exist then is not found."""
+        execution, _ = await self._past(run_id, as_of, tenant_filter)
+        if not execution.exists:
             raise RunNotFound(run_id=run_id)
+        return bounded_snapshot(execution, self.config.max_run_snapshot_bytes)
+
+    async def look(self, run_id: RunId, *, tenant_filter: str | None, at: AsOf | None = None) -> Execution:
+        """The execution now, or as it was; hides other tenants' executions."""
+        if at is None:
+            return _visible(await self.cache.look(run_id), tenant_filter)
+        execution, first_version = await self._past(run_id, at, tenant_filter)
+        if not execution.exists:
+            raise InvalidRequest(f"at: the execution began with version {first_version}")
         return execution
 
     async def whole(self, execution: Execution) -> Execution:
         """The execution with the records that its snapshot had to truncate."""
         return await read_whole(self.stores, execution.execution_id) if execution.records_truncated else execution
+
+    async def _past(self, run_id: RunId, as_of: AsOf, tenant_filter: str | None) -> tuple[Execution, int]:
+        """The execution as it was, and its first version; who may not see it now learns nothing about its past."""
+        commits = await self.stores.events.read(run_id)
+        _visible(fold_commits(commits, empty_execution(run_id)), tenant_filter)
+        return fold_as_of(commits, run_id, as_of), commits[0].sequence
 
     async def _create_command(self, asked: NewExecution) -> CreateExecution:
         request = Request(
@@ -159,6 +170,12 @@ class ExecutionService(SubmitService):
 
     def _now(self) -> float:
         return self.stores.clock.now()
+
+
+def _visible(execution: Execution, tenant_filter: str | None) -> Execution:
+    if not execution.exists or tenant_filter not in (None, execution.request.tenant_id):
+        raise RunNotFound(run_id=execution.execution_id)
+    return execution
 
 
 async def read_whole(stores: Stores, run_id: RunId) -> Execution:

@@ -29,6 +29,7 @@ from pyoco_server.http_api.protocol.request_parsing import (
     read_with_params,
     services_of,
 )
+from pyoco_server.http_api.protocol.times import QueryAsOf, parse_as_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import EXECUTIONS
 from pyoco_server.services.context import CommandContext
@@ -180,16 +181,15 @@ async def get_execution(
     execution_id: ExecutionIdPath,
     executions: ExecutionsDep,
     caller: CallerDep,
-    at: Annotated[
-        int | None, Query(ge=1, le=2**53, description="As it was with the event of this version; absent: as it is now.")
-    ] = None,
+    at: QueryAsOf = None,
     include: Annotated[
         Literal["records", "graph"] | None,
         Query(description="`records`: every output, however many; `graph`: also its nodes and edges."),
     ] = None,
 ) -> Response:
     """An execution as its events have made it."""
-    execution = await executions.look(parse_run_id(execution_id), tenant_filter=caller.tenant_filter, at=at)
+    as_of = None if at is None else parse_as_of(at)
+    execution = await executions.look(parse_run_id(execution_id), tenant_filter=caller.tenant_filter, at=as_of)
     if include == "records":
         execution = await executions.whole(execution)
     return json_response(translate.execution_out(execution, graph=include == "graph"))

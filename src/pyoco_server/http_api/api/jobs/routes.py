@@ -14,7 +14,7 @@ from pyoco_server.domain.execution.snapshot import to_snapshot
 from pyoco_server.domain.ids import MAX_LABEL_CHARS, RunId, parse_label, parse_run_id
 from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery, decode_token
 from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS
-from pyoco_server.errors import InvalidListQuery, RunNotFound
+from pyoco_server.errors import InvalidListQuery, InvalidRequest, RunNotFound
 from pyoco_server.http_api.api.jobs import schemas, translate
 from pyoco_server.http_api.dependencies import (
     CallerDep,
@@ -25,9 +25,10 @@ from pyoco_server.http_api.dependencies import (
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.openapi.bodies import request_body
-from pyoco_server.http_api.protocol.fields import Label, Strict
+from pyoco_server.http_api.protocol.fields import Label, RangesQuery, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read, services_of
+from pyoco_server.http_api.protocol.times import QueryAsOf, parse_as_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import job_failures
 
@@ -46,7 +47,7 @@ _CREATED: dict[int | str, dict[str, Any]] = {
 }
 
 
-class JobsQuery(Strict):
+class JobsQuery(RangesQuery):
     """Filters, all of which apply."""
 
     tag: list[Label] | None = Field(
@@ -68,8 +69,15 @@ class JobsQuery(Strict):
             status=() if self.status is None else translate.RUN_STATUSES[self.status],
             tenant_id=tenant_id,
             labels=tuple(self.tag or ()),
+            submitted_after=self.submitted_after,
+            submitted_before=self.submitted_before,
+            id_prefix=self.id_prefix,
         )
         return query if self.next_token is None else replace(query, before=decode_token(self.next_token, query))
+
+
+class GetQuery(Strict):
+    at: QueryAsOf = None
 
 
 class TagsQuery(Strict):
@@ -129,11 +137,23 @@ async def list_jobs(lists: ListsDep, caller: CallerDep, asked: Annotated[JobsQue
     return json_response(translate.page_out(await lists.jobs(query), query, asked.status))
 
 
-@router.get("/jobs/{id}", responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)})
+@router.get(
+    "/jobs/{id}",
+    responses={200: {"model": schemas.Job}, **job_failures(404, 422, 503)},
+    dependencies=[given_once(InvalidRequest)],
+)
 @requires_scope(Scope.RUNS_READ)
-async def get_job(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
-    """One job as it is now."""
-    snapshot = await executions.get_snapshot(parse_run_id(job_id), tenant_filter=caller.tenant_filter)
+async def get_job(
+    job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep, asked: Annotated[GetQuery, Query()]
+) -> Response:
+    """One job as it is now, or as it was."""
+    parsed = parse_run_id(job_id)
+    if asked.at is None:
+        snapshot = await executions.get_snapshot(parsed, tenant_filter=caller.tenant_filter)
+    else:
+        snapshot = await executions.get_snapshot_as_of(
+            parsed, parse_as_of(asked.at), tenant_filter=caller.tenant_filter
+        )
     return json_response(translate.job_out(snapshot, parameters=True))
 
 

@@ -44,6 +44,7 @@ from pyoco_server.http_api.protocol.request_parsing import (
     request_of,
     services_of,
 )
+from pyoco_server.http_api.protocol.times import QueryAsOf, parse_as_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.negotiation import preferred_language
 from pyoco_server.http_api.responses.problems import answers
@@ -128,10 +129,19 @@ async def list_runs(
 @router.get("/{run_id}", responses=answers(schemas.RunSnapshot, 404, 422, 503))
 @requires_scope(Scope.RUNS_READ)
 async def get_run(
-    run_id: RunIdPath, executions: ExecutionsDep, fleet: FleetDep, caller: CallerDep, include: Include = None
+    run_id: RunIdPath,
+    executions: ExecutionsDep,
+    fleet: FleetDep,
+    caller: CallerDep,
+    include: Include = None,
+    at: QueryAsOf = None,
 ) -> Response:
-    """One run as it is now."""
-    snapshot = await executions.get_snapshot(parse_run_id(run_id), tenant_filter=caller.tenant_filter)
+    """One run as it is now, or as it was, then without facts about its worker."""
+    parsed = parse_run_id(run_id)
+    if at is not None:
+        past = await executions.get_snapshot_as_of(parsed, parse_as_of(at), tenant_filter=caller.tenant_filter)
+        return json_response(translate.run_out(past, {}, records=bool(include)))
+    snapshot = await executions.get_snapshot(parsed, tenant_filter=caller.tenant_filter)
     return json_response(_shown(fleet, snapshot, records=bool(include)))
 
 

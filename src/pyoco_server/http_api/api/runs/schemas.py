@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.queries.cursors import MAX_CURSOR_CHARS
 from pyoco_server.domain.queries.query import RunQuery
-from pyoco_server.http_api.protocol.fields import FlowName, Label, Open, Strict, Tag, TimeoutSec
+from pyoco_server.http_api.protocol.fields import FlowName, Label, Open, RangesQuery, Strict, Tag, TimeoutSec
 
 RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
@@ -174,7 +174,7 @@ class RunTasks(BaseModel):
     task_records_truncated: bool
 
 
-class ListQuery(Strict):
+class ListQuery(RangesQuery):
     """Filters, all of which apply."""
 
     status: RunStatus | None = Field(default=None, examples=["RUNNING"])
@@ -221,4 +221,7 @@ class ListQuery(Strict):
             labels=tuple(self.tags or ()),
             workflow_yaml_sha256=None if digest is None else digest.lower(),
             updated_after=self.updated_after,
+            submitted_after=self.submitted_after,
+            submitted_before=self.submitted_before,
+            id_prefix=self.id_prefix,
         )
