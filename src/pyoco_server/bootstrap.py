@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -18,7 +19,7 @@ from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
-from pyoco_server.adapters.system import SystemClock, SystemIds
+from pyoco_server.adapters.system import SystemClock, SystemIds, open_file_limit
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidUsage
@@ -42,6 +43,7 @@ from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
@@ -60,6 +62,10 @@ from pyoco_server.stores import (
 )
 
 INDEX_NAME = "runs.sqlite"
+# Of open files, for what is no stream: requests and probes, the broker, the index, uploads.
+RESERVED_FILES = 256
+
+logger = logging.getLogger(__name__)
 
 
 def locate_broker(config: NatsBackendConfig) -> NatsBackendConfig:
@@ -120,7 +126,7 @@ def build_services(
 ) -> Services:
     """The services over these stores; nothing runs yet."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
-    topics = RunTopics(stores, config)
+    topics = RunTopics(stores, config, _most_streams(config))
     cache = ExecutionCache(stores, on_ready=indexer.look_now)
     executions = ExecutionService(stores=stores, cache=cache, config=config, find_flow=fleet.find_flow)
     heavy = asyncio.Semaphore(HEAVY_LISTS)
@@ -141,8 +147,19 @@ def build_services(
         metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
+        readiness=ReadinessService(stores, indexer),
         authenticator=authenticator,
     )
+
+
+def _most_streams(config: NatsBackendConfig) -> int:
+    """The limit of streams, lowered where each would need an open file that the process may not have."""
+    wanted, files = config.http_max_watchers, open_file_limit()
+    if files is None or wanted <= files - RESERVED_FILES:
+        return wanted
+    possible = max(files - RESERVED_FILES, 1)
+    logger.warning("fewer streams than PYOCO_HTTP_MAX_WATCHERS", extra={"streams": possible, "open_file_limit": files})
+    return possible
 
 
 @asynccontextmanager

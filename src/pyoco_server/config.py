@@ -106,6 +106,10 @@ A_PATH: Accepts[str] = Accepts("a path", str, lambda value: "\0" not in value)
 # One token of a NATS subject. Also for streams and buckets: the broker makes subjects and folders of their names.
 NAME = _matching(r"[A-Za-z0-9_-]+", "letters, digits, _ and -")
 SUBJECT = _matching(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", "names joined by dots (letters, digits, _ and -)")
+HOST_NAMES = _matching(
+    r"(\s*(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\s*(,|$))*",
+    "names joined by commas (pyoco.example.org, *.internal), without port; other than ASCII as xn--…",
+)
 HEADER = _matching(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "the name of an HTTP header")
 NATS_URL = Accepts("nats://host:port (also tls://, ws://, wss://), several joined by commas", str, _are_nats_urls)
 AUTH_MODE: Accepts[str] = Accepts(
@@ -178,7 +182,8 @@ class NatsBackendConfig:
     callable_allow: str = _setting(
         "",
         ANY_TEXT,
-        "Which callables the tasks of a flow.yaml may name: patterns joined by commas (tasks:*, team.*:*). Empty: all.",
+        "Which callables the tasks of a flow.yaml may name: patterns joined by commas (tasks:*, team.*:*). Empty: all, "
+        "but those of Python itself, which a pattern has to name (textwrap:dedent).",
     )
     cancel_grace_period_sec: float = _setting(
         30.0, ZERO_OR_MORE, "How long a cancelled run may take to stop by itself before its runner is killed."
@@ -216,6 +221,12 @@ class NatsBackendConfig:
 
     # HTTP
     http_max_body_bytes: int = _setting(MIB, _whole(1), "Largest request body accepted (wheels excepted).")
+    http_allowed_hosts: str = _setting(
+        "",
+        HOST_NAMES,
+        "Names by which the gateway may be called: names joined by commas; `*.` in front of one stands for all below "
+        "it. `localhost` and IP addresses always work.",
+    )
     http_max_watchers: int = _setting(
         5000, _whole(0), "Most streams open at a time: of runs, events and logs, and WebSockets."
     )

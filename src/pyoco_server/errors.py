@@ -20,6 +20,7 @@ class Kind(Enum):
     TOO_LARGE = "too_large"
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
+    MISDIRECTED = "misdirected"
     NOT_FOUND = "not_found"
     CONFLICT = "conflict"
     PRECONDITION = "precondition"
@@ -105,6 +106,14 @@ class RequestTooLarge(PyocoError, number=2, kind=Kind.TOO_LARGE):
     message_ja = "リクエストが大きすぎます"
     hint = "Send less: put large data into a file or an object store and pass its address."
     hint_ja = "データを減らすか、大きなデータは別の場所に置いて参照を渡してください。"
+
+
+class MethodNotAllowed(InvalidRequest):
+    """the method is not allowed on this path"""
+
+    message_ja = "このパスではこのメソッドを使えません"
+    hint = "Use one of the methods that the detail and the Allow header name; /docs has what each does."
+    hint_ja = "detail と Allow ヘッダーにあるメソッドを使ってください。各メソッドの説明は /docs にあります。"
 
 
 class BrokerUnavailable(PyocoError, number=3, kind=Kind.UNAVAILABLE, code="UNAVAILABLE"):
@@ -503,6 +512,24 @@ class InvalidTicket(PyocoError, number=62, kind=Kind.UNAUTHENTICATED):
     message_ja = "チケットが無効です"
     hint = "Ask for a new one with POST /jobs/{id}/ws-ticket and use it at once: it works once, for 30 seconds."
     hint_ja = "POST /jobs/{id}/ws-ticket で新しく取得し、すぐに使ってください。有効なのは 1 回、30 秒間です。"
+
+
+class HostRefused(PyocoError, number=74, kind=Kind.MISDIRECTED):
+    """the gateway does not answer to this host name"""
+
+    message_ja = "このホスト名へのリクエストは受け付けません"
+    hint = "Call it by localhost or its IP address, or add the name to PYOCO_HTTP_ALLOWED_HOSTS of the gateway."
+    hint_ja = "localhost か IP アドレスで呼び出すか、Gateway の PYOCO_HTTP_ALLOWED_HOSTS に名前を追加してください。"
+
+
+class WritesRejected(PyocoError, number=75, kind=Kind.UNAVAILABLE):
+    """the broker stores nothing at present"""
+
+    message_ja = "NATSへの書き込みができません"
+    hint = "Make room on the broker's disk, or raise max_file_store of nats-server; its log names the cause."
+    hint_ja = (
+        "NATS のディスクに空きを作るか、nats-server の max_file_store を上げてください。原因は NATS のログにあります。"
+    )
 
 
 class InternalError(PyocoError, number=34, kind=Kind.INTERNAL):

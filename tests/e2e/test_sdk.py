@@ -16,7 +16,11 @@ from support.programs import ROOT, Program, address_of, up_with_worker
 from support.twins import Twin
 
 PATIENCE_SEC = 30.0
-QUICK = {"PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.5", "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2"}
+QUICK = {
+    "PYOCO_CANCEL_GRACE_PERIOD_SEC": "0.5",
+    "PYOCO_RUN_HEARTBEAT_INTERVAL_SEC": "0.2",
+    "PYOCO_CALLABLE_ALLOW": "textwrap:dedent",
+}
 ODD_NAMES = ["100%", "a b", "lint?", "#1", "back\\slash", "%2F", "構築"]
 UNKNOWN = "0198c0de-0000-7000-8000-000000000000"
 WORKFLOW = """\

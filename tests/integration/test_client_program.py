@@ -39,6 +39,7 @@ def server() -> Iterator[StandIn]:
     finished = run("COMPLETED", end_time=102.0)
     responses = {
         "/health": {"status": "ok", "nats": "connected"},
+        "/ready": {"status": "ready", "nats": "connected"},
         "/runs": [finished | {"run_id": f"run-{number}"} for number in range(2000)],
         f"/runs/{RUN_ID}": finished,
         f"/runs/{RUN_ID}/watch": event_stream(run("PENDING"), run("RUNNING"), finished),
@@ -298,6 +299,28 @@ def test_doctor_stops_at_a_disconnected_broker(server: StandIn, tmp_path: Path) 
         "✗ nats: the gateway is not connected to NATS [ERR-PYOCO-0003]"
     ]
     assert {path.partition("?")[0] for _, path in server.requests} == {"/health"}
+
+
+def test_doctor_says_when_nothing_can_be_stored(server: StandIn, tmp_path: Path) -> None:
+    server.responses["/ready"] = Refusal(503, "ERR-PYOCO-0075", "nats refused: insufficient storage")
+
+    with client("doctor", cwd=tmp_path, env=variables(server)) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    assert [line for line in program.out.all() if line.startswith("✗")] == [
+        "✗ writes: nats refused: insufficient storage [ERR-PYOCO-0075]"
+    ]
+
+
+def test_doctor_accepts_a_gateway_without_a_check_of_its_writes(server: StandIn, tmp_path: Path) -> None:
+    server.responses["/ready"] = Refusal(404, "ERR-PYOCO-0033", "there is nothing at /ready")
+
+    with client("doctor", cwd=tmp_path, env=variables(server)) as program:
+        code = program.exit_code()
+
+    assert code == 0
+    assert "- writes: there is nothing at /ready [ERR-PYOCO-0033]" in program.out.all()
 
 
 def test_doctor_uses_no_proxy_for_a_local_server(server: StandIn, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pyoco_server.http_api.protocol.connection_limits import MAX_HEAD_BYTES, MAX
 PATIENCE_SEC = 20.0
 PIECE = 16 * 1024
 PIECES = 64 * MAX_HEAD_BYTES // PIECE
-HEAD = b"POST / HTTP/1.1\r\nHost: here\r\n"
+HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
 
 

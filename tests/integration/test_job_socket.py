@@ -407,7 +407,7 @@ async def _shake_hands(slow: sockets.socket, port: int, run_id: str) -> None:
     loop = asyncio.get_running_loop()
     await loop.sock_connect(slow, ("127.0.0.1", port))
     head = (
-        f"GET /jobs/{run_id}/ws HTTP/1.1\r\nHost: g\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        f"GET /jobs/{run_id}/ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
         "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
     )
     await loop.sock_sendall(slow, head.encode())

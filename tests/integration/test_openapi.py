@@ -63,6 +63,7 @@ CHECKS = [
 ]
 OPERATIONS = [
     "GET /health",
+    "GET /ready",
     "GET /jobs/{id}/logs/stream",
     "POST /jobs/{id}/ws-ticket",
     "POST /runs",
@@ -117,6 +118,7 @@ OPERATIONS = [
 # The document cannot forbid anything about them.
 NEVER_WRONG = (
     "GET /health",
+    "GET /ready",
     "GET /metrics",
     "GET /runs/{run_id}/tasks",
     "GET /runs/{run_id}/explain",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -119,6 +120,32 @@ async def test_more_streams_than_the_limit_are_rejected_until_later(broker: Brok
 
         assert (response.status_code, "TOO_MANY" in response.text or "ERR-PYOCO-0038" in response.text) == (503, True)
         assert response.headers["retry-after"].isdigit()
+
+
+async def test_a_greedy_tenant_is_refused_before_another_finds_no_room(broker: Broker, tmp_path: Path) -> None:
+    settings = gateway_settings(broker.url, tmp_path, http_max_watchers=20, http_auth_mode="api_key")
+    greedy, modest = [api_key_headers(await hand_out(settings, tenant)) for tenant in ("greedy", "modest")]
+    async with listening(settings) as gateway, AsyncExitStack() as opened:
+
+        async def refused(headers: dict[str, str], most: int) -> httpx.Response | None:
+            """Opens streams until one is refused."""
+            body = {"flow_name": "hello"}
+            run_id = (await gateway.client.post("/runs", json=body, headers=headers)).json()["run_id"]
+            for _ in range(most):
+                stream = gateway.client.stream("GET", f"/runs/{run_id}/watch", headers=headers)
+                response = await opened.enter_async_context(stream)
+                if response.status_code != 200:
+                    await response.aread()
+                    return response
+            return None
+
+        refusal = await refused(greedy, 20)
+
+        assert refusal is not None
+        assert (refusal.status_code, refusal.json()["err_id"]) == (503, "ERR-PYOCO-0038")
+        assert refusal.headers["retry-after"].isdigit()
+        assert await refused(modest, 3) is None
+        assert (await gateway.client.get("/health")).status_code == 200
 
 
 @ALL_STREAMS
@@ -292,7 +319,7 @@ async def test_a_slow_client_receives_the_newest_state_and_not_all_states(config
             slow.setblocking(False)
             loop = asyncio.get_running_loop()
             await loop.sock_connect(slow, ("127.0.0.1", gateway.port))
-            await loop.sock_sendall(slow, f"GET /runs/{run_id}/watch HTTP/1.1\r\nHost: g\r\n\r\n".encode())
+            await loop.sock_sendall(slow, f"GET /runs/{run_id}/watch HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             async with watching(gateway.client, run_id) as quick:
                 for number in range(changes):
                     await label(stores, run_id, f"label-{number}")

@@ -48,7 +48,7 @@ def form(data: bytes, name: str = NAME) -> bytes:
 
 def head(length: int) -> bytes:
     kind = f"multipart/form-data; boundary={BOUNDARY}"
-    return f"POST /wheels HTTP/1.1\r\nHost: g\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n".encode()
+    return f"POST /wheels HTTP/1.1\r\nHost: [::1]\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n".encode()
 
 
 def connected_to(address: str) -> socket.socket:

@@ -18,12 +18,14 @@ class Broker:
     It takes a free loopback port at its first start and keeps that one. `port` and `url` are known from then on.
     """
 
-    def __init__(self, folder: Path, *, sync_always: bool = False, max_payload: int = 1_048_576) -> None:
+    def __init__(
+        self, folder: Path, *, sync_always: bool = False, max_payload: int = 1_048_576, store: str = ""
+    ) -> None:
         self.port = -1  # nats-server chooses
         self._config = folder / "nats.conf"
         sync = "sync_interval: always" if sync_always else "sync_interval: 120s"
         self._config.write_text(
-            f'max_payload: {max_payload}\njetstream {{\n  store_dir: "{folder / "store"}"\n  {sync}\n}}\n'
+            f'max_payload: {max_payload}\njetstream {{\n  store_dir: "{folder / "store"}"\n  {sync}\n  {store}\n}}\n'
         )
         self._process: subprocess.Popen[str] | None = None
 

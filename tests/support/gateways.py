@@ -35,7 +35,7 @@ async def serving(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]
     app = create_app(config)
     async with app.router.lifespan_context(app):
         transport = _InTurn(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=30.0) as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30.0) as client:
             yield client
 
 

@@ -54,7 +54,8 @@ _POSITION = re.compile(r"at position (\d{1,6})\b")
 def read_flow_file(data: bytes, *, max_bytes: int | None = None, allowed: Collection[str] = ()) -> FlowFile:
     """The flow in `data`; `InvalidRequest` or `WorkflowTooLarge` if it is invalid or calls what it may not.
 
-    The size is checked before parsing. `allowed` are patterns of callables; none allows all.
+    The size is checked before parsing. `allowed` are patterns of callables; none allows all but those of
+    Python itself.
     """
     return parse_flow_file(data, read_graph, max_bytes=max_bytes, allowed=allowed)
 

@@ -1,7 +1,8 @@
-"""The clock and the id source: the only `now()` and the only random names; decides nothing."""
+"""The clock, the id source and the limits of the process: the only `now()` and random names; decides nothing."""
 
 from __future__ import annotations
 
+import resource
 import secrets
 import time
 from random import Random
@@ -12,6 +13,12 @@ from pyoco_server.domain.ids import CommitId, InstanceId, RunId
 
 _COUNTER_BITS = 12
 _COUNTER_LIMIT = 1 << _COUNTER_BITS
+
+
+def open_file_limit() -> int | None:
+    """How many files and connections this process may have open; None for any number."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 class SystemClock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -15,6 +16,16 @@ MAX_TASK_NAME_CHARS = 256
 MAX_CALLABLE_CHARS = 256
 SELECTOR_FORMS = "$node.<node>.output, $ctx.params.<key> and $env.<NAME>; no other text may begin with $"
 
+# Python's own modules start processes and evaluate texts. The list is Python's; these come with it, or with us, and do
+# the same.
+_STANDARD_MODULES = sys.stdlib_module_names | {
+    "__main__",
+    "_distutils_hack",
+    "pip",
+    "pkg_resources",
+    "pyoco_server",
+    "setuptools",
+}
 _TOP_KEYS = ("version", "tasks", "pipes", "flow", "runtime")
 _TASK_KEYS = ("callable", "use", "inputs", "outputs")
 _FLOW_KEYS = ("graph", "defaults")
@@ -89,8 +100,18 @@ def is_callable_name(text: str) -> bool:
     return len(text) <= MAX_CALLABLE_CHARS and bool(colon) and all(part.isidentifier() for part in [*parts, name])
 
 
+def is_standard(path: str) -> bool:
+    """Whether the path of a module, or of a callable, begins with a module of Python itself."""
+    return path.partition(":")[0].partition(".")[0] in _STANDARD_MODULES
+
+
+def is_named(name: str, patterns: Collection[str]) -> bool:
+    """Whether a pattern that names a module of Python itself matches: `*` and `tasks:*` do not."""
+    return any(is_standard(pattern) and fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def patterns_of(setting: str) -> tuple[str, ...]:
-    """The patterns in a comma-separated setting; none allows every callable."""
+    """The patterns in a comma-separated setting; none allows every callable but those of Python itself."""
     return tuple(pattern.strip() for pattern in setting.split(",") if pattern.strip())
 
 
@@ -99,7 +120,8 @@ def parse_flow_file(
 ) -> FlowFile:
     """The flow in `data`; `InvalidRequest` or `WorkflowTooLarge` if it is invalid or calls what it may not.
 
-    The size is checked before parsing. `allowed` are patterns of callables (`tasks:*`); none allows all.
+    The size is checked before parsing. `allowed` are patterns of callables (`tasks:*`); none allows all but
+    those of Python itself.
     """
     if max_bytes is not None and len(data) > max_bytes:
         raise WorkflowTooLarge(f"flow.yaml has {len(data)} bytes; at most {max_bytes} are accepted")
@@ -189,6 +211,9 @@ class _Reader:
         fault = None
         if not is_callable_name(name):
             fault = f"is not of the form package.module:function (at most {MAX_CALLABLE_CHARS} characters)"
+        elif is_standard(name):
+            if not is_named(name, self.allowed):
+                fault = "is of Python itself, which a file may call only if PYOCO_CALLABLE_ALLOW names it"
         elif self.allowed and not any(fnmatchcase(name, pattern) for pattern in self.allowed):
             fault = "is not among those that may be called here (PYOCO_CALLABLE_ALLOW)"
         if fault is not None:

@@ -26,9 +26,11 @@ from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
+from pyoco_server.http_api.protocol import query_names
 from pyoco_server.http_api.protocol.forms import form_limits
 from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
 from pyoco_server.http_api.responses import problems
@@ -85,9 +87,12 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        # A redirect would name the host of the request, which may be anything for a probe.
+        redirect_slashes=False,
     )
     # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
+    query_names.install(app)
     authentication.install(app, settings)
     problems.install(app)
     app.state.http_durations = request_durations()
@@ -96,6 +101,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         new_id=SystemIds().commit_id,
         now=SystemClock().monotonic,
         durations=app.state.http_durations,
+        hosts=HostCheck(settings),
         max_body_bytes=settings.http_max_body_bytes,
         body_limits=form_limits(settings),
     )

@@ -13,7 +13,8 @@ from starlette.requests import HTTPConnection
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
-from pyoco_server.errors import InvalidRequest, PyocoError
+from pyoco_server.errors import PyocoError
+from pyoco_server.http_api.protocol.query_names import MOST_GIVEN
 from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
 from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.context import Stores
@@ -24,12 +25,10 @@ from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
-
-# More than the parameters of any route, repeated ones included.
-MOST_GIVEN = 256
 
 
 class RawRoute(APIRoute):
@@ -56,10 +55,7 @@ async def _caller(request: Request) -> Caller:
 
 
 def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) -> Any:
-    """Reject a filter that is given twice: only one of both would count.
-
-    Also reject a query with very many names: the framework compares each unknown name with all of them.
-    """
+    """Reject a filter that is given twice: only one of both would count."""
 
     async def check(request: Request) -> None:
         check_given_once(request, refusal, repeatable)
@@ -77,13 +73,6 @@ def check_given_once(request: HTTPConnection, refusal: type[PyocoError], repeata
             raise refusal(f"{name[:100]}: it is given more than once")
 
 
-async def refuse_query(request: Request) -> None:
-    """Reject every query parameter: the route has none, so the parameter would be ignored."""
-    for name in request.query_params:
-        raise InvalidRequest(f"{name[:100]}: there is no such parameter here")
-
-
-NO_QUERY = Depends(refuse_query)
 ConfigDep = Annotated[NatsBackendConfig, _service("config")]
 StoresDep = Annotated[Stores, _service("stores")]
 ExecutionsDep = Annotated[ExecutionService, _service("executions")]
@@ -96,5 +85,6 @@ WheelsDep = Annotated[WheelService, _service("wheels")]
 FleetDep = Annotated[FleetView, _service("fleet")]
 MetricsDep = Annotated[MetricsService, _service("metrics")]
 TicketsDep = Annotated[TicketService, _service("tickets")]
+ReadinessDep = Annotated[ReadinessService, _service("readiness")]
 DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]
 CallerDep = Annotated[Caller, Depends(_caller)]

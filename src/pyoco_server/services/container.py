@@ -16,6 +16,7 @@ from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
@@ -39,6 +40,7 @@ class Services:
     metrics: MetricsService
     tickets: TicketService
     dead_letters: DeadLetterService
+    readiness: ReadinessService
     authenticator: Authenticator | None = None
 
     def end_streams(self) -> None:

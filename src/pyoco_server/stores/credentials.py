@@ -62,6 +62,10 @@ class TicketStore:
         """Store a new ticket. The key is unique, so a refusal means that an earlier attempt was stored."""
         await self._bucket.put(key, orjson.dumps(tickets.to_plain(ticket)), revision=0)
 
+    async def probe(self, token: str) -> None:
+        """Store a small value under a new name that no ticket has: this shows whether writes are acknowledged."""
+        await self._bucket.put(f"probe-{token}", b"", revision=0)
+
     async def take(self, key: TicketKey) -> Ticket | None:
         """Return a ticket and remove it: of all callers with the same key, at most one gets it.
 

@@ -15,7 +15,7 @@ from pyoco_server.http_api import create_app
 
 async def get(path: str) -> httpx.Response:
     transport = httpx.ASGITransport(app=create_app(NatsBackendConfig()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         return await client.get(path)
 
 

@@ -12,8 +12,10 @@ import pytest
 from fastapi import FastAPI, HTTPException, Query, Request
 from starlette.types import Message
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidRequest, Kind, PyocoError, RunNotFound, catalogue
 from pyoco_server.http_api.api.runs.schemas import RunSubmitRequest
+from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.protocol.request_parsing import read
 from pyoco_server.http_api.responses import problems
@@ -29,6 +31,7 @@ def make_app() -> FastAPI:
         new_id=lambda: "new-id",
         now=time.monotonic,
         durations=request_durations(),
+        hosts=HostCheck(NatsBackendConfig()),
         max_body_bytes=10_000,
         body_limits={},
     )
@@ -61,6 +64,10 @@ def make_app() -> FastAPI:
     async def something_else(limit: Annotated[int, Query(ge=1)]) -> None:
         return None
 
+    @app.put("/body")
+    async def put_body() -> None:
+        return None
+
     @app.post("/body")
     async def body(request: Request) -> None:
         await request.body()
@@ -70,7 +77,7 @@ def make_app() -> FastAPI:
 
 async def get(path: str, method: str = "GET", **headers: str) -> httpx.Response:
     transport = httpx.ASGITransport(make_app(), raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         return await client.request(method, path, headers={key.replace("_", "-"): v for key, v in headers.items()})
 
 
@@ -193,11 +200,17 @@ async def test_an_unknown_path_has_its_own_404() -> None:
     assert "/nowhere" in response.json()["detail"]
 
 
-async def test_an_unsupported_method_lists_the_allowed_ones() -> None:
+async def test_an_unsupported_method_names_the_allowed_ones_of_all_routes_with_the_path() -> None:
     response = await get("/missing", method="DELETE")
+    of_two = await get("/body", method="DELETE", Accept_Language="ja")
 
     assert (response.status_code, response.json()["err_id"]) == (405, "ERR-PYOCO-0002")
     assert response.headers["allow"] == "GET"
+    assert response.json()["detail"] == "DELETE is not allowed at /missing; allowed: GET"
+    assert "Allow" in response.json()["hint"]
+    assert of_two.headers["allow"] == "POST, PUT"
+    assert of_two.json()["detail"].endswith("allowed: POST, PUT")
+    assert "Allow" in of_two.json()["hint"]
 
 
 async def test_framework_errors_keep_their_status_and_headers() -> None:

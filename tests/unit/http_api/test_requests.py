@@ -13,7 +13,9 @@ from fastapi import FastAPI
 from prometheus_client import Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
+from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import (
     BOUNDS,
     NO_ROUTE,
@@ -33,10 +35,17 @@ def edge(app: ASGIApp, **settings: Any) -> RequestMiddleware:
         "new_id": lambda: "new",
         "now": time.monotonic,
         "durations": request_durations(),
+        "hosts": HostCheck(NatsBackendConfig(http_allowed_hosts="gateway,inner")),
         "max_body_bytes": 1000,
         "body_limits": {},
     }
     return RequestMiddleware(app, **(defaults | settings))
+
+
+def with_host(headers: Headers | None) -> Headers:
+    """The headers with a Host, as every client sends one."""
+    given = headers or []
+    return given if any(name == b"host" for name, _ in given) else [(b"host", b"gateway:8000"), *given]
 
 
 def app_of() -> FastAPI:
@@ -78,7 +87,7 @@ async def call(app: ASGIApp, *, headers: Headers | None = None, chunks: Iterable
         "method": "POST",
         "path": "/",
         "query_string": b"",
-        "headers": headers or [],
+        "headers": with_host(headers),
         "app": app_of(),
     }
     await app(scope, receive, send)
@@ -255,7 +264,8 @@ async def test_a_route_may_have_its_own_body_limit(method: str, path: str, most:
 async def websocket_scope(*, query: bytes = b"", headers: Headers | None = None) -> Scope:
     """The scope of a WebSocket as the app receives it, with the sent messages in `sent`."""
     sent: list[Message] = []
-    scope: Scope = {"type": "websocket", "path": "/", "query_string": query, "headers": headers or [], "sent": sent}
+    headers = with_host(headers)
+    scope: Scope = {"type": "websocket", "path": "/", "query_string": query, "headers": headers, "sent": sent}
 
     async def accept(_scope: Scope, _receive: Receive, send: Send) -> None:
         await send({"type": "websocket.accept"})
@@ -331,7 +341,7 @@ async def ignore(_message: Message) -> None:
 
 
 def http_scope(method: str = "GET", path: str = "/runs/7") -> Scope:
-    headers: list[tuple[bytes, bytes]] = []
+    headers = with_host([])
     return {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers, "root_path": ""}
 
 

@@ -1,15 +1,19 @@
-"""`GET /health`: whether the gateway is alive and reaches its broker; works without the broker."""
+"""`GET /health`: whether the gateway is alive; works without the broker. `GET /ready`: whether it accepts runs."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter
-from pydantic import BaseModel
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
 
 from pyoco_server import __version__
-from pyoco_server.http_api.dependencies import StoresDep
+from pyoco_server.http_api.dependencies import ReadinessDep, StoresDep
 from pyoco_server.http_api.middleware.authentication import public_route
+from pyoco_server.http_api.protocol.query_names import accepts_any_query
+from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.negotiation import preferred_language
+from pyoco_server.http_api.responses.problems import RETRY_AFTER_SEC, RUNS, Problem
 
 router = APIRouter(tags=["health"])
 
@@ -22,8 +26,39 @@ class Health(BaseModel):
     version: str = __version__
 
 
+class Ready(BaseModel):
+    """The gateway accepts runs."""
+
+    status: Literal["ready"] = "ready"
+    nats: Literal["connected"] = "connected"
+    version: str = __version__
+
+
+class Unready(Problem):
+    """The gateway accepts no runs: the first reason, and all of them."""
+
+    status: Literal["unready"] = "unready"
+    reasons: list[Problem] = Field(description="Broker, index and writes, as far as they could be checked.")
+
+
 @router.get("/health")
+@accepts_any_query
 @public_route
 async def health(stores: StoresDep) -> Health:
     """The gateway is alive; `nats` is the state of its broker connection."""
     return Health(nats="connected" if stores.broker.connected else "away")
+
+
+@router.get("/ready", responses={200: {"model": Ready}, 503: {"model": Unready}})
+@accepts_any_query
+@public_route
+async def ready(request: Request, readiness: ReadinessDep) -> Response:
+    """The gateway is connected, its index is complete, and a write was acknowledged within the last second."""
+    faults = await readiness.faults()
+    if not faults:
+        return json_response(Ready().model_dump())
+    # Not logged per request: probes come every few seconds, and the service logs each change.
+    language = preferred_language(request)
+    reasons: list[dict[str, Any]] = [RUNS.body(fault, language, 503, "/ready") for fault in faults]
+    body = {"status": "unready", **reasons[0], "reasons": reasons}
+    return json_response(body, 503, {"Retry-After": RETRY_AFTER_SEC})

@@ -28,6 +28,7 @@ from pyoco_server.domain.queries import histograms
 from pyoco_server.domain.queries.histograms import NOTHING, Histogram, HistogramDelta
 from pyoco_server.http_api.dependencies import CallerDep, MetricsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.query_names import accepts_any_query
 from pyoco_server.http_api.responses.problems import RUNS
 from pyoco_server.services.projections.metrics import Metrics
 
@@ -60,7 +61,7 @@ _internal = partial(Metric, who="operators")
 METRICS = (
     Metric("pyoco_runs_total", "gauge", "Runs that are stored, by status.", ("status",)),
     Metric("pyoco_workers_alive_total", "gauge", "Workers with a recent heartbeat."),
-    Metric("pyoco_dlq_messages_total", "gauge", "Dead letters that are kept."),
+    _internal("pyoco_dlq_messages_total", "gauge", "Dead letters that are kept, of all tenants."),
     Metric("pyoco_queue_depth", "gauge", "Runs that wait for a worker of their tag.", ("tag",)),
     Metric(
         "pyoco_queue_oldest_age_seconds",
@@ -192,6 +193,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=RESPONSES)
+@accepts_any_query
 @requires_scope(Scope.METRICS_READ)
 async def get_metrics(request: Request, metrics: MetricsDep, caller: CallerDep) -> Response:
     """Metrics for Prometheus. A caller of one tenant gets those of that tenant's runs."""

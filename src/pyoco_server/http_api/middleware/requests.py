@@ -1,4 +1,4 @@
-"""The one middleware: request ids, timing, the same-origin rule, WebSocket tickets and the limits on bodies."""
+"""The one middleware: request ids, timing, hosts and origins, WebSocket tickets and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
 from prometheus_client import Histogram
-from starlette.requests import Request
+from starlette._utils import get_route_path
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pyoco_server.errors import CrossSiteRefused, GatewayStopping, InvalidRequest, RequestTooLarge
+from pyoco_server.errors import CrossSiteRefused, GatewayStopping, PyocoError
+from pyoco_server.http_api.middleware.bodies import RequestBody
+from pyoco_server.http_api.middleware.hosts import HostCheck, MalformedHost
 from pyoco_server.http_api.responses.problems import response_for
 from pyoco_server.services.projections.lists import list_is_stale
 
@@ -23,8 +27,6 @@ BODY_PATIENCE_SEC = 20.0
 # The minimum average rate of a body, checked after this much waiting.
 SLOW_AFTER_SEC = 30.0
 SLOWEST_BYTES_PER_SEC = 4 * 1024
-# No size has more digits.
-MAX_DIGITS = 19
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 # One label for all paths without a route, however many a client tries. No route has such a name.
@@ -36,6 +38,13 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 # Answers are data: in a browser they may load and run nothing. The docs page has a policy of its own.
 _CSP = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+# JSON is of the moment and of its caller, and never a script; a route may say otherwise.
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_NOT_STORED = (b"cache-control", b"no-store")
+_JSON_TYPES = (b"application/json", b"application/problem+json")
+_CLOSES = (b"connection", b"close")
+# Probes call these by any name, or without one.
+_PROBES = ("/health", "/ready")
 _IDS = (b"x-request-id", b"x-correlation-id")
 
 
@@ -54,6 +63,7 @@ class RequestMiddleware:
     new_id: Callable[[], str]
     now: Callable[[], float]
     durations: Histogram
+    hosts: HostCheck
     max_body_bytes: int
     body_limits: Mapping[tuple[str, str], int]
     patience_sec: float = BODY_PATIENCE_SEC
@@ -68,41 +78,60 @@ class RequestMiddleware:
             await self.app(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began, is_answered = self.now(), False
+        began, is_answered, is_closing = self.now(), False, False
         headers = self._identify(scope)
+        body = self._body(scope, receive)
 
         async def send_first(message: Message) -> None:
-            nonlocal is_answered
+            nonlocal is_answered, is_closing
             if not is_answered and message["type"] == "http.response.start":
                 is_answered = True
                 self._observe(scope, message["status"], self.now() - began)
                 given = message.get("headers", ())
-                policy = () if any(name == _CSP[0] for name, _ in given) else (_CSP,)
-                stale = ((b"pyoco-list-stale", b"true"),) if list_is_stale.get() else ()
-                message["headers"] = [*given, *headers, *policy, *stale]
+                # A connection header means nothing to HTTP/2, where the server resets the stream.
+                is_closing = body.is_left and scope.get("http_version", "1.1")[0] == "1"
+                message["headers"] = [*given, *headers, *_general(given), *((_CLOSES,) if is_closing else ())]
+            if is_closing and message["type"] == "http.response.body" and not message.get("more_body", False):
+                await send({**message, "more_body": True})
+                await body.drain()
+                message = {"type": "http.response.body", "body": b""}
             await send(message)
 
         try:
-            if scope["method"] not in _SAFE_METHODS and _is_cross_site(scope["headers"]):
-                await response_for(Request(scope), CrossSiteRefused())(scope, receive, send_first)
+            if refusal := self._refusal(scope):
+                await _refused(scope, refusal)(scope, receive, send_first)
             else:
-                await self.app(scope, self._bounded(scope, receive), send_first)
+                await self.app(scope, body.receive, send_first)
         except asyncio.CancelledError:
             # Only the server cancels a request: it stops, and the request has outlasted the time for that.
             if is_answered:
                 raise
-            await response_for(Request(scope), GatewayStopping(STOPPING))(scope, receive, send_first)
+            await _refused(scope, GatewayStopping(STOPPING))(scope, receive, send_first)
         finally:
             if not is_answered:  # an exception: the framework answers it outside of all middleware
                 self._observe(scope, 500, self.now() - began)
 
+    def _refusal(self, scope: Scope) -> PyocoError | None:
+        """Why the request is refused before its route is looked for."""
+        if (refusal := self.hosts.refusal(scope["headers"])) and not _is_probe(scope):
+            return refusal
+        if scope["method"] not in _SAFE_METHODS and _is_cross_site(scope["headers"]):
+            return CrossSiteRefused()
+        return None
+
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._identify(scope)
         _hide_ticket(scope)
+        refusal = self.hosts.refusal(scope["headers"])
         # A page of another site may not even listen: unlike other answers it could read the frames.
-        if _is_cross_origin(scope["headers"]):
+        if refusal is None and _is_cross_origin(scope["headers"]):
+            refusal = CrossSiteRefused()
+        if refusal is not None:
             await receive()
-            await send({"type": "websocket.close", "code": 1008})  # not accepted: a 403
+            if "websocket.http.response" in scope.get("extensions", {}):
+                await _refused(scope, refusal)(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})  # not accepted: a 403
             return
 
         async def send_with_ids(message: Message) -> None:
@@ -129,41 +158,35 @@ class RequestMiddleware:
         method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
         self.durations.labels(route, method, f"{status // 100}xx").observe(seconds)
 
-    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """`receive` that rejects a body that is too large as soon as that is known, or that stops or trickles."""
-        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        # By its length first: Python refuses to convert thousands of digits.
-        digits = declared.lstrip(b"0")
-        limit = self.body_limits.get((scope["method"], scope["path"]), self.max_body_bytes)
-        is_too_large = declared.isdigit() and (len(digits) > MAX_DIGITS or int(digits or b"0") > limit)
-        received, is_complete, waited_sec = 0, False, 0.0
-
-        async def receive_bounded() -> Message:
-            nonlocal received, is_complete, waited_sec
-            if is_too_large:
-                raise _too_large(limit)
-            if is_complete:
-                return await receive()  # only the disconnect is left, however late
-            began = self.now()
-            try:
-                async with asyncio.timeout(self.patience_sec):
-                    message = await receive()
-            except TimeoutError as error:
-                raise InvalidRequest(f"no more of the body arrived for {self.patience_sec:g} s") from error
-            received += len(message.get("body", b""))
-            is_complete = not message.get("more_body", False)
-            waited_sec += self.now() - began  # our own work between two chunks does not count
-            if not is_complete and waited_sec > self.slow_after_sec and received < waited_sec * SLOWEST_BYTES_PER_SEC:
-                raise InvalidRequest(f"the body arrives too slowly: {received} bytes in {waited_sec:.0f} s")
-            if received > limit:
-                raise _too_large(limit)
-            return message
-
-        return receive_bounded
+    def _body(self, scope: Scope, receive: Receive) -> RequestBody:
+        return RequestBody(
+            scope["headers"],
+            receive,
+            limit=self.body_limits.get((scope["method"], scope["path"]), self.max_body_bytes),
+            now=self.now,
+            patience_sec=self.patience_sec,
+            slow_after_sec=self.slow_after_sec,
+            slowest_bytes_per_sec=SLOWEST_BYTES_PER_SEC,
+        )
 
 
-def _too_large(limit: int) -> RequestTooLarge:
-    return RequestTooLarge(f"the body may have at most {limit} bytes")
+def _general(given: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The headers that an answer with these headers lacks."""
+    named = dict(given)
+    added = [] if _CSP[0] in named else [_CSP]
+    if named.get(b"content-type", b"").startswith(_JSON_TYPES):
+        added += [header for header in (_NO_SNIFFING, _NOT_STORED) if header[0] not in named]
+    if list_is_stale.get():
+        added.append((b"pyoco-list-stale", b"true"))
+    return added
+
+
+def _refused(scope: Scope, refusal: PyocoError) -> Response:
+    return response_for(HTTPConnection(scope), refusal, 400 if isinstance(refusal, MalformedHost) else None)
+
+
+def _is_probe(scope: Scope) -> bool:
+    return get_route_path(scope) in _PROBES
 
 
 def _is_cross_site(headers: Iterable[tuple[bytes, bytes]]) -> bool:

@@ -14,6 +14,7 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.query_names import accepts_any_query
 
 router = APIRouter(include_in_schema=False)
 
@@ -22,6 +23,7 @@ _INLINE_SCRIPT = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 
 
 @router.get("/docs")
+@accepts_any_query
 @requires_scope()
 async def docs(request: Request) -> HTMLResponse:
     """Every path, for people."""

@@ -22,6 +22,12 @@ _REFUSALS = {
     "401": "No credentials, or a bearer token that is not accepted (with authentication on)",
     "403": "An API key that is not accepted, a scope that is missing, or a page of another site",
 }
+# Of every operation but the probes.
+_MISTAKES = {
+    "400": "No Host header, several of them, or a malformed one",
+    "421": "A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS`",
+    "422": "An invalid request, for example a query parameter that the operation does not have",
+}
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _REPLAYED = {
     "description": "`true`: the stored answer of an earlier request with the same key.",
@@ -118,5 +124,5 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
     words = scope_names(scopes)
     operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
     content = dialect_of(path).content
-    for status, description in _REFUSALS.items():
+    for status, description in (_REFUSALS | _MISTAKES).items():
         operation["responses"].setdefault(status, {"description": description, "content": content})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs import tokens
@@ -31,7 +31,7 @@ def wants_text(accept: str) -> bool:
     return quality["text/plain"] > quality["application/json"]
 
 
-def preferred_language(request: Request) -> str:
+def preferred_language(request: HTTPConnection) -> str:
     """`ja` when Accept-Language prefers Japanese to English, else `en`."""
     quality = _qualities(request.headers.get("accept-language", ""), "en", "ja")
     return "ja" if quality["ja"] > quality["en"] else "en"

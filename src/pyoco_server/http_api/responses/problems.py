@@ -15,7 +15,8 @@ from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.routing import Match
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.errors import (
@@ -26,6 +27,7 @@ from pyoco_server.errors import (
     InvalidRequest,
     InvalidWorkersRequest,
     Kind,
+    MethodNotAllowed,
     PyocoError,
     RouteNotFound,
 )
@@ -40,6 +42,7 @@ STATUS = {
     Kind.TOO_LARGE: 413,
     Kind.UNAUTHENTICATED: 401,
     Kind.FORBIDDEN: 403,
+    Kind.MISDIRECTED: 421,
     Kind.NOT_FOUND: 404,
     Kind.CONFLICT: 409,
     Kind.PRECONDITION: 412,
@@ -55,6 +58,9 @@ LISTS = ("/runs", "/jobs", "/tags")
 RETRY_AFTER_SEC = "2"
 # Names of parameters and fields may be the caller's own.
 MAX_PLACE_CHARS = 200
+MAX_METHOD_CHARS = 20
+# Of mounted files, which are not routes of ours.
+FILE_METHODS = ["GET", "HEAD"]
 JSON = "application/json"
 
 Responses = dict[int | str, dict[str, Any]]
@@ -181,11 +187,11 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
-def response_for(request: Request, error: PyocoError, status: int | None = None) -> Response:
+def response_for(request: HTTPConnection, error: PyocoError, status: int | None = None) -> Response:
     """The response of an error, with the status of its kind unless given; logs it."""
-    path = request.url.path
+    path: str = request.scope["path"]  # the URL would depend on the Host header
     status = status_of(error, path) if status is None else status
-    context = {"path": path, "method": request.method, "status": status}
+    context = {"path": path, "method": request.scope.get("method"), "status": status}
     context |= {name: request.scope.get(name) for name in ("request_id", "correlation_id")}
     if status >= 500:
         ids = {"err_id": error.err_id, "msg_id": error.msg_id}
@@ -230,24 +236,37 @@ async def _pyoco_error(request: Request, error: Any) -> Response:
 
 
 async def _validation_error(request: Request, error: Any) -> Response:
-    """The contract has an error id of its own for invalid input of some paths."""
-    path = request.url.path
-    kind: type[PyocoError] = InvalidRequest
+    return response_for(request, invalid_input(request.method, request.scope["path"])(describe(error.errors())))
+
+
+def invalid_input(method: str, path: str) -> type[PyocoError]:
+    """The error for invalid input: the contract has an id of its own for some paths."""
     if path.startswith("/workers"):
-        kind = InvalidWorkersRequest
-    elif request.method == "GET" and path.endswith("/logs"):
-        kind = InvalidLogQuery
-    elif request.method == "GET" and path in LISTS:
-        kind = InvalidListQuery
-    return response_for(request, kind(describe(error.errors())))
+        return InvalidWorkersRequest
+    if method == "GET" and path.endswith("/logs"):
+        return InvalidLogQuery
+    return InvalidListQuery if method == "GET" and path in LISTS else InvalidRequest
 
 
 async def _http_error(request: Request, error: Any) -> Response:
+    path = request.scope["path"][:MAX_PLACE_CHARS]
     if error.status_code == 404:
-        return response_for(request, RouteNotFound(f"there is nothing at {request.url.path[:200]}"))
+        return response_for(request, RouteNotFound(f"there is nothing at {path}"))
+    if error.status_code == 405:
+        allowed = ", ".join(_methods_at(request))
+        detail = f"{request.method[:MAX_METHOD_CHARS]} is not allowed at {path}; allowed: {allowed}"
+        response = response_for(request, MethodNotAllowed(detail, allowed=allowed), 405)
+        response.headers["Allow"] = allowed
+        return response
     response = response_for(request, InvalidRequest(str(error.detail)), error.status_code)
     response.headers.update(error.headers or {})
     return response
+
+
+def _methods_at(request: Request) -> list[str]:
+    """The methods of all routes with the path of a request, which none of them has."""
+    routes = [route for route in request.app.router.routes if route.matches(request.scope)[0] is Match.PARTIAL]
+    return sorted({method for route in routes for method in route.methods}) or FILE_METHODS
 
 
 async def _client_disconnected(request: Request, error: Exception) -> Response:
@@ -262,4 +281,6 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     # The framework answers exceptions outside of all middleware, which adds these headers elsewhere.
     response.headers["X-Request-Id"] = request.scope.get("request_id", "")
     response.headers["X-Correlation-Id"] = request.scope.get("correlation_id", "")
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "no-store"
     return response

@@ -95,6 +95,10 @@ class AsyncPyocoHttpClient(
         """Whether the gateway is alive, and whether it reaches its broker."""
         return await self._transport.send(get("/health"))
 
+    async def ready(self) -> Health:
+        """Returns when the gateway accepts runs; otherwise raises `Unavailable` with the reason, after the retries."""
+        return await self._transport.send(get("/ready"))
+
     async def get_metrics(self) -> str:
         """The gateway's metrics in the text format of Prometheus."""
         return await self._transport.send(get("/metrics", read=read_text, headers={"Accept": "text/plain"}))

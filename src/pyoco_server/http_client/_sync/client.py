@@ -94,6 +94,10 @@ class PyocoHttpClient(RunMethods, JobMethods, ExecutionMethods, NodeMethods, Whe
         """Whether the gateway is alive, and whether it reaches its broker."""
         return self._transport.send(get("/health"))
 
+    def ready(self) -> Health:
+        """Returns when the gateway accepts runs; otherwise raises `Unavailable` with the reason, after the retries."""
+        return self._transport.send(get("/ready"))
+
     def get_metrics(self) -> str:
         """The gateway's metrics in the text format of Prometheus."""
         return self._transport.send(get("/metrics", read=read_text, headers={"Accept": "text/plain"}))

@@ -18,18 +18,21 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.auth.caller import ANYONE, Caller
 from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES, bounded_snapshot
 from pyoco_server.domain.execution.state import Execution, empty_execution
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import ALL_LINES, LineFilter
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
-from pyoco_server.errors import BrokerUnavailable, PyocoError, RunNotFound, TooManyWatchers
+from pyoco_server.errors import BrokerUnavailable, PyocoError, RunNotFound
 from pyoco_server.services.context import Stores
 from pyoco_server.services.loops import wait_event
 from pyoco_server.services.projections.event_history import EventEntry, EventPosition, listed
 from pyoco_server.services.run_logs.search import first_position
 from pyoco_server.services.streaming.chunks import PART_LINES, ChunkCache, EncodingCache, FollowedLog, LineBatch
+from pyoco_server.services.streaming.news import News, Waker
+from pyoco_server.services.streaming.shares import StreamShares
 from pyoco_server.stores import CommitHeard
 
 logger = logging.getLogger(__name__)
@@ -87,21 +90,12 @@ class LogUpdate(NamedTuple):
     ended: View | None = None
 
 
-class News:
-    """Wakes all waiters at once. A waiter takes `event` before it looks, so it misses nothing."""
-
-    def __init__(self) -> None:
-        self.event = asyncio.Event()
-
-    def notify(self) -> None:
-        event, self.event = self.event, asyncio.Event()
-        event.set()
-
-
 class RunTopic:
     """One followed run, shared by its followers. `is_ended`: the run was removed, or the gateway shuts down."""
 
-    def __init__(self, run_id: RunId, stores: Stores, config: NatsBackendConfig, cache: ChunkCache) -> None:
+    def __init__(
+        self, run_id: RunId, stores: Stores, config: NatsBackendConfig, cache: ChunkCache, waker: Waker
+    ) -> None:
         self.run_id = run_id
         self.users = 0
         self.is_ended = False
@@ -123,7 +117,7 @@ class RunTopic:
         self._hint, self._may_end = asyncio.Event(), asyncio.Event()
         self._quiet_until = 0.0
         # Apart, so that the followers of changes sleep while a log grows.
-        self._news, self._log_news = News(), News()
+        self._news, self._log_news = News(waker), News(waker)
 
     @property
     def is_over(self) -> bool:
@@ -157,7 +151,7 @@ class RunTopic:
         ends_at = None if timeout_sec is None else _now() + timeout_sec
         beats, after = self._beats, after if after <= self.view.version else 0
         while True:
-            news, view = self._news.event, self.view
+            news, view = self._news.number, self.view
             is_held_back = since is not None and view.updated_at <= since and not view.is_terminal
             if view.version > after and not is_held_back:
                 after, beats = view.version, self._beats
@@ -170,7 +164,7 @@ class RunTopic:
                 beats = self._beats
                 yield WatchUpdate(view, beat=True, away=self._is_away)
             else:
-                await wait_event(news, None if ends_at is None else ends_at - _now())
+                await self._news.wait_newer(news, None if ends_at is None else ends_at - _now())
 
     async def open_log(self, place: LogPosition = START, tail: int | None = None) -> LogPosition:
         """Where `follow_log` begins: at a position, or `tail` lines before the end. Subscribes to new chunks."""
@@ -190,7 +184,7 @@ class RunTopic:
                 if (rest_sec := rest_until - _now()) > SHORTEST_REST_SEC:
                     await asyncio.sleep(rest_sec)
                 # Before the read: a run that is over has written all its lines.
-                news, is_over, retry_sec = self._log_news.event, self.is_over, None
+                news, is_over, retry_sec = self._log_news.number, self.is_over, None
                 batches: list[LineBatch] = []
                 is_at_end = False
                 try:
@@ -206,7 +200,7 @@ class RunTopic:
                     yield LogUpdate((), place, self.view)
                     return
                 elif is_at_end or retry_sec:
-                    await wait_event(news, retry_sec)
+                    await self._log_news.wait_newer(news, retry_sec)
         finally:
             self._log_followers -= 1
 
@@ -214,7 +208,7 @@ class RunTopic:
         """The events behind a position until the run is over; an empty sequence is a heartbeat."""
         beats = self._beats
         while not self.is_ended:
-            news, is_over, retry_sec = self._news.event, self.is_over, None
+            news, is_over, retry_sec = self._news.number, self.is_over, None
             found: Sequence[EventEntry] = ()
             try:
                 # The commit of the position may have further events, so it is read again.
@@ -229,7 +223,7 @@ class RunTopic:
             elif is_over and not retry_sec:
                 return
             else:
-                await wait_event(news, retry_sec)
+                await self._news.wait_newer(news, retry_sec)
 
     @property
     def _rest_sec(self) -> float:
@@ -391,30 +385,35 @@ class RunTopic:
 class RunTopics:
     """The topics of a gateway, each open while it has followers."""
 
-    def __init__(self, stores: Stores, config: NatsBackendConfig) -> None:
+    def __init__(self, stores: Stores, config: NatsBackendConfig, most_streams: int | None = None) -> None:
         self._stores = stores
         self._config = config
         self._topics: dict[RunId, RunTopic] = {}
         self._cache = ChunkCache(MAX_CACHED_BYTES)
         self._reads = asyncio.Semaphore(MAX_READS)
+        self._waker = Waker()
+        self._shares = StreamShares(config.http_max_watchers if most_streams is None else most_streams)
         self._is_closed = False
-        self.open_count = 0
-        """The number of open streams, for the limit and the metrics."""
+
+    @property
+    def open_count(self) -> int:
+        """The number of open streams, for the metrics."""
+        return self._shares.open_count
 
     @asynccontextmanager
-    async def join(self, run_id: RunId, *, tenant_filter: str | None) -> AsyncIterator[RunTopic]:
-        """The topic of a run, up to date; within the block it counts as a stream.
+    async def join(
+        self, run_id: RunId, *, tenant_filter: str | None, caller: Caller = ANYONE
+    ) -> AsyncIterator[RunTopic]:
+        """The topic of a run, up to date; within the block it counts as a stream of the caller.
 
-        Raises `RunNotFound` for an unknown run and for one of another tenant.
+        Raises `RunNotFound` for an unknown run and for one of another tenant, and `TooManyWatchers`.
         """
         if self._is_closed:
             raise BrokerUnavailable("the gateway is shutting down; try another gateway, or this one again in a moment")
-        if self.open_count >= self._config.http_max_watchers:
-            raise TooManyWatchers(f"this gateway has reached its limit of {self.open_count} open streams")
+        self._shares.take(caller)
         topic = self._topics.get(run_id)
         if topic is None or topic.is_ended:
-            topic = self._topics[run_id] = RunTopic(run_id, self._stores, self._config, self._cache)
-        self.open_count += 1
+            topic = self._topics[run_id] = RunTopic(run_id, self._stores, self._config, self._cache, self._waker)
         topic.users += 1
         try:
             await topic.enter(tenant_filter, self._reads)
@@ -422,7 +421,7 @@ class RunTopics:
                 topic.end()
             yield topic
         finally:
-            self.open_count -= 1
+            self._shares.give_back(caller)
             topic.users -= 1
             if not topic.users:
                 if self._topics.get(run_id) is topic:

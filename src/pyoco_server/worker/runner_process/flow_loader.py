@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,14 +21,16 @@ from pyoco.discovery.loader import TaskLoader
 from pyoco.dsl.graph import build_flow_from_graph
 
 from pyoco_server.adapters.flow_graph import read_flow_file
-from pyoco_server.domain.flow_yaml import FlowFile, FlowTask
+from pyoco_server.domain.flow_yaml import FlowFile, FlowTask, is_standard
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.trace import describe_error
+from pyoco_server.worker.runner_process.callables import is_in_standard_library, standard_code_of
 from pyoco_server.worker.runner_process.protocol import RunJob
 
 Resolver = Callable[[str], Flow]
 
 FORM = "module:function or path/to/file.py:function"
+SETTING = "PYOCO_CALLABLE_ALLOW"
 
 
 def no_flows(flow_name: str) -> Flow:
@@ -140,11 +143,13 @@ def load_flow_yaml(job: RunJob) -> Flow:
     """The flow of the job's flow.yaml; `TaskNotLoadable` names the task and its callable."""
     text = job.workflow_yaml or ""
     described = read_flow_file(text.encode(), allowed=job.callable_allow)
-    for name, task in _needed(described):
+    tasks = dict(_needed(described))
+    for name, task in tasks.items():
         if task.callable is not None:
-            _import_callable(name, task.callable)
-    uses_others = any(task.use is not None and task.use not in described.tasks for task in described.tasks.values())
-    loader = (TaskLoader if uses_others else _OwnTasks)(described, strict=True)  # it reads the tasks only
+            _import_callable(name, task.callable, job.callable_allow)
+    uses_others = any(task.use is not None and task.use not in tasks for task in tasks.values())
+    # It reads the tasks only, and would import those that are not needed, too.
+    loader = (TaskLoader if uses_others else _OwnTasks)(replace(described, tasks=tasks), strict=True)
     loader.load()
     return build_flow_from_graph(
         graph=described.graph_text, tasks=loader.tasks, pipes=dict(described.pipes), flow_name=job.flow_name
@@ -162,10 +167,16 @@ def _needed(described: FlowFile) -> Iterator[tuple[str, FlowTask]]:
                 waiting.append(task.use)
 
 
-def _import_callable(task: str, callable_name: str) -> None:
-    """Imports it before pyoco does, whose loader prints the error and continues without the task."""
+def _import_callable(task: str, callable_name: str, allowed: Collection[str]) -> None:
+    """Imports it before pyoco does, whose loader prints the error and continues without the task.
+
+    Refuses code of Python itself, in whatever module it is found, unless `allowed` names it.
+    """
     module_name, _, name = callable_name.partition(":")
     what = f"task {task!r}: its callable {callable_name!r}"
+    is_allowed = callable_name in allowed or is_standard(callable_name)  # the reader has checked those
+    if not is_allowed and is_in_standard_library(module_name):
+        raise TaskNotLoadable(f"{what} is of Python itself, which a file may call only if {SETTING} names it")
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -178,3 +189,7 @@ def _import_callable(task: str, callable_name: str) -> None:
     found = getattr(module, name)
     if not callable(found):
         raise TaskNotLoadable(f"{what} is a {type(found).__name__}, which cannot be called")
+    if not is_allowed and (code := standard_code_of(found, allowed)):
+        raise TaskNotLoadable(
+            f"{what} runs {code} of Python itself, which a file may call only if {SETTING} names one of both in full"
+        )

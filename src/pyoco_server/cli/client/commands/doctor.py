@@ -73,6 +73,7 @@ def examine(target: Target, tag: str | None) -> Iterator[Finding]:
         reached = broker(health)
         yield reached
         if reached.verdict == "ok":
+            yield _writes(client)
             yield from _requests(client, tag)
 
 
@@ -146,6 +147,16 @@ def broker(health: Mapping[str, Any]) -> Finding:
     return Finding(check="nats", verdict="wrong", detail=f"{detail} [{BrokerUnavailable.err_id}]", todo=todo)
 
 
+def _writes(client: PyocoHttpClient) -> Finding:
+    from pyoco_server.http_client import PyocoClientError
+
+    try:
+        client.ready()
+    except PyocoClientError as error:
+        return refused("writes", error)
+    return _ok("writes", "the gateway accepts runs", "Gateway は run を受け付けています")
+
+
 def refused(question: str, error: PyocoClientError) -> Finding:
     """A request that failed; without permission the check of the workers is only skipped."""
     status = getattr(error, "status_code", None)
@@ -156,7 +167,8 @@ def refused(question: str, error: PyocoClientError) -> Finding:
     if error.err_id == CredentialsMissing.err_id:
         more = localized(" Or set PYOCO_API_KEY.", "環境変数 PYOCO_API_KEY でも指定できます。")
         todo = f"{todo or localized(CredentialsMissing.hint, CredentialsMissing.hint_ja)}{more}"
-    skipped = question == "workers" and status in (403, 404)
+    # An older gateway has no check of its writes.
+    skipped = status in {"workers": (403, 404), "writes": (404,)}.get(question, ())
     return Finding(check=check, verdict="skipped" if skipped else "wrong", detail=detail, todo=todo)
 
 

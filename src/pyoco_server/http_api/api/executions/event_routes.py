@@ -75,7 +75,7 @@ async def list_events(
 async def _events(
     stores: Stores, topics: RunTopics, run_id: RunId, caller: Caller, after: EventPosition
 ) -> AsyncGenerator[bytes, None]:
-    async with topics.join(run_id, tenant_filter=caller.tenant_filter) as topic:
+    async with topics.join(run_id, tenant_filter=caller.tenant_filter, caller=caller) as topic:
         if topic.is_over and not (await events_after(stores.events, run_id, after, 1))[0]:
             return
         yield streams.RETRY

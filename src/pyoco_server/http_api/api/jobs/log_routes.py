@@ -89,7 +89,7 @@ async def get_job_logs(
     # Ten thousand lines take some megabytes: a few such pages at a time, except for requests that wait.
     is_large = max(wanted.limit, wanted.tail or 0) > QUICK_LINES and not wanted.wait_sec
     async with logs.heavy if is_large else nullcontext():
-        page, end = await logs.page(run_id, wanted, end, tenant_filter=caller.tenant_filter)
+        page, end = await logs.page(run_id, wanted, end, caller=caller)
         if asked.has(tag := _tag(run_id, wanted, end, asked)):
             return _not_modified(tag)
         if len(page.lines) <= QUICK_LINES:

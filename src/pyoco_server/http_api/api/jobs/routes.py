@@ -17,13 +17,11 @@ from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS
 from pyoco_server.errors import InvalidListQuery, InvalidRequest, RunNotFound
 from pyoco_server.http_api.api.jobs import schemas, translate
 from pyoco_server.http_api.dependencies import (
-    NO_QUERY,
     CallerDep,
     ExecutionsDep,
     ListsDep,
     RawRoute,
     given_once,
-    refuse_query,
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.openapi.bodies import request_body
@@ -101,7 +99,6 @@ class TagsQuery(Strict):
 @requires_scope(Scope.RUNS_WRITE)
 async def submit_job(request: Request) -> Response:
     """Store and queue a job. 201 means: no kill of any process can lose it now."""
-    await refuse_query(request)
     executions, body = services_of(request).executions, await request.body()
     asked, labels = translate.submit_request(body, executions.config, caller_of(request))
 
@@ -165,7 +162,6 @@ async def get_job(
     status_code=204,
     response_class=Response,
     responses=job_failures(409, 422, 503),
-    dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_CANCEL)
 async def delete_job(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
@@ -184,9 +180,7 @@ async def delete_job(job_id: JobIdPath, request: Request, executions: Executions
 TagPath = Annotated[str, Path(description="The tag, percent-encoded; a slash in it may stand as it is.")]
 
 
-@router.get(
-    "/jobs/{id}/tags", responses={200: {"model": list[str]}, **job_failures(404, 422, 503)}, dependencies=[NO_QUERY]
-)
+@router.get("/jobs/{id}/tags", responses={200: {"model": list[str]}, **job_failures(404, 422, 503)})
 @requires_scope(Scope.RUNS_READ)
 async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerDep) -> Response:
     """The tags of a job, in the order in which they were given."""
@@ -198,7 +192,6 @@ async def get_tags(job_id: JobIdPath, executions: ExecutionsDep, caller: CallerD
     "/jobs/{id}/tags",
     responses={200: {"model": list[str]}, **job_failures(404, 409, 413, 422, 503)},
     openapi_extra=request_body(schemas.TagRequest),
-    dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_WRITE)
 async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep) -> Response:
@@ -218,7 +211,6 @@ async def add_tag(job_id: JobIdPath, request: Request, executions: ExecutionsDep
     status_code=204,
     response_class=Response,
     responses=job_failures(404, 409, 422, 503),
-    dependencies=[NO_QUERY],
 )
 @requires_scope(Scope.RUNS_WRITE)
 async def remove_tag(job_id: JobIdPath, tag: TagPath, request: Request, executions: ExecutionsDep) -> Response:

@@ -64,7 +64,7 @@ async def follow_job_log(
         place, tail, has_seen_end = resume.place, None, resume.end
 
     async def events() -> AsyncGenerator[bytes, None]:
-        async with topics.join(run_id, tenant_filter=caller.tenant_filter) as topic:
+        async with topics.join(run_id, tenant_filter=caller.tenant_filter, caller=caller) as topic:
             if has_seen_end and topic.is_over:
                 return
             begin = await topic.open_log(place, tail)

@@ -79,7 +79,7 @@ class Session:
     ) -> Verdict | None:
         """Stream the job until either side ends it; returns how to close, None when the peer has disconnected."""
         topics, tenant_filter = self.services.topics, self.caller.tenant_filter
-        async with topics.join(self.run_id, tenant_filter=tenant_filter) as topic:
+        async with topics.join(self.run_id, tenant_filter=tenant_filter, caller=self.caller) as topic:
             begin = await topic.open_log(place, tail) if logs else None
             return await first_result(
                 self._until_stalled(),

@@ -18,7 +18,7 @@ from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.log_schemas import PlaceQuery
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.api.jobs.websocket_session import Session
-from pyoco_server.http_api.dependencies import NO_QUERY, CallerDep, ExecutionsDep, TicketsDep, check_given_once
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, TicketsDep, check_given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.idempotency import answered_anew
 from pyoco_server.http_api.protocol.request_parsing import caller_of, context_of, services_of
@@ -80,7 +80,7 @@ class JobTicket(BaseModel):
 ANSWERS: dict[int | str, dict[str, Any]] = {201: {"model": JobTicket}, **job_failures(404, 422, 503)}
 
 
-@router.post("/{id}/ws-ticket", status_code=201, response_class=Response, responses=ANSWERS, dependencies=[NO_QUERY])
+@router.post("/{id}/ws-ticket", status_code=201, response_class=Response, responses=ANSWERS)
 @requires_scope(Scope.RUNS_READ)
 @answered_anew
 async def hand_out_ticket(

@@ -89,7 +89,7 @@ async def get_run_logs(
     place = tokens.START if not since_token else tokens.decode(since_token, parsed)
     query = LogQuery(place=place, limit=limit, tail=tail, wait_sec=wait_sec)
     end = await logs.end(parsed, tenant_filter=caller.tenant_filter)
-    page, _ = await logs.page(parsed, query, end, tenant_filter=caller.tenant_filter)
+    page, _ = await logs.page(parsed, query, end, caller=caller)
     if wants_text(request.headers.get("accept", "")):
         headers = text_headers(parsed, page.following, complete=page.complete)
         return Response(text_of([line for _, _, line in page.lines]), media_type="text/plain", headers=headers)

@@ -65,7 +65,7 @@ async def watch_run(
     after = translate.version_of(last_event_id)
 
     async def events() -> AsyncGenerator[bytes, None]:
-        async with topics.join(parse_run_id(run_id), tenant_filter=caller.tenant_filter) as topic:
+        async with topics.join(parse_run_id(run_id), tenant_filter=caller.tenant_filter, caller=caller) as topic:
             if topic.is_end_known(after, since):
                 return
             yield streams.RETRY
