@@ -12,7 +12,7 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
-from pyoco_server.http_api.dependencies import MOST_GIVEN
+from pyoco_server.http_api.protocol.query_names import MOST_GIVEN
 
 JOB_ID = "018f0000-0000-7000-8000-000000000000"
 
