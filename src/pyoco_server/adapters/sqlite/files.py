@@ -1,7 +1,8 @@
 """Opens the file of the index or creates an empty one. Nothing is migrated or repaired: the cache is rebuilt.
 
-Files are for this user only: they contain what runs were given. One process per file. A second process takes the next free name beside it (`runs-2.db`, `runs-3.db`, …), so every
+One process per file. A second process takes the next free name beside it (`runs-2.db`, `runs-3.db`, …), so every
 gateway has an index of its own. Without a usable name the file goes to a temporary folder until the process ends.
+Other users of the machine cannot read the files: they contain the params of runs.
 """
 
 from __future__ import annotations
