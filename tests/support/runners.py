@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.fleet.records import Isolation
 from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
 from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
 from pyoco_server.worker.runner_pool.executor import LineSink
@@ -78,6 +79,8 @@ class ScriptedExecutor:
 
     def __init__(self, slots: int = 1, on_begin: Callable[[], None] = lambda: None) -> None:
         self.runs = 0
+        self.tenants: list[str | None] = []
+        self.isolation: Isolation = "tenant"
         self.wheels: tuple[WheelUsed, ...] = ()
         self.flows: tuple[AnnouncedFlow, ...] = ()
         self._free = asyncio.Semaphore(slots)
@@ -91,7 +94,8 @@ class ScriptedExecutor:
         """Stops nothing."""
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[ScriptedRunner]:
+    async def borrow(self, tenant_id: str | None = None) -> AsyncIterator[ScriptedRunner]:
+        self.tenants.append(tenant_id)
         async with self._free:
             yield ScriptedRunner(self._began, self.wheels)
 

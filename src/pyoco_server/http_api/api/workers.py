@@ -50,6 +50,7 @@ class Worker(Open):
     stopped_at: float | None
     stop_reason: str | None
     wheel_sync: dict[str, Any] | None
+    isolation: Literal["shared", "tenant", "run"] = Field(description="What a runner of it serves one after the other.")
     flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
 
 

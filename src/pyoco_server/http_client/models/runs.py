@@ -157,6 +157,7 @@ class WorkerRecord(TypedDict):
     stopped_at: NotRequired[float | None]
     stop_reason: NotRequired[str | None]
     wheel_sync: NotRequired[dict[str, Any] | None]
+    isolation: NotRequired[str]
     flows: NotRequired[list[str]]
 
 

@@ -318,6 +318,7 @@ class Supervisor:
             "current_run_ids": tuple(run_id for run_id, attempt in self._attempts.items() if attempt.is_running),
             "wheel_sync": None if self._sync is None else self._sync.wheel_sync,
             "flows": self._executor.flows,
+            "isolation": self._executor.isolation,
             **self._last_run,
         }
 

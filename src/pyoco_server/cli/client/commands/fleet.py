@@ -38,6 +38,7 @@ WORKERS = Table(
     ("RUN", "current_run_id"),
     ("HIDDEN", lambda worker: "yes" if worker.get("hidden") else None),
     ("FLOWS", "flows", lambda names: str(len(names)) if isinstance(names, list) and names else "-"),
+    ("ISOLATION", "isolation"),
     ("WHEELS", "wheel_sync", _installed_wheels),
 )
 DEAD_LETTERS = Table(
