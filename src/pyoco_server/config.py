@@ -205,8 +205,8 @@ class NatsBackendConfig:
     runner_isolation: str = _setting(
         "tenant",
         _one_of("shared", "tenant", "run"),
-        "What a runner serves one after the other: any runs, those of one tenant, or one run. Without access control all "
-        "runs are of one tenant.",
+        "What a runner serves one after the other: any runs, those of one tenant, or one run. Without access control "
+        "all runs are of one tenant.",
     )
 
     # Job consumers (an existing consumer keeps what it was made with)
