@@ -208,6 +208,12 @@ class NatsBackendConfig:
         "What a runner serves one after the other: any runs, those of one tenant, or one run. Without access control "
         "all runs are of one tenant.",
     )
+    runner_user: str = _setting(
+        "",
+        PRINTABLE,
+        "User (name or number) that tasks run as, so that they cannot read what the worker reads. Needs root, or the "
+        "capabilities CAP_SETUID, CAP_SETGID and CAP_KILL. Empty: the worker's own.",
+    )
 
     # Job consumers (an existing consumer keeps what it was made with)
     consumer_ack_wait_sec: float = _setting(30.0, ABOVE_ZERO, "AckWait: silence before a job is redelivered.")

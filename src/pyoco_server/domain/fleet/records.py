@@ -43,6 +43,7 @@ class WorkerRecord:
     wheel_sync: Mapping[str, Any] | None = None
     flows: tuple[AnnouncedFlow, ...] = ()
     isolation: Isolation = "shared"  # workers that do not say it share their runners
+    runner_user: str | None = None
     hidden: bool = False
 
     def reported_state(self) -> WorkerState:

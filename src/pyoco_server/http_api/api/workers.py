@@ -51,6 +51,7 @@ class Worker(Open):
     stop_reason: str | None
     wheel_sync: dict[str, Any] | None
     isolation: Literal["shared", "tenant", "run"] = Field(description="What a runner of it serves one after the other.")
+    runner_user: str | None = Field(description="The user that its tasks run as.", examples=["pyoco-runner"])
     flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
 
 

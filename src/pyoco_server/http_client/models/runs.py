@@ -158,6 +158,7 @@ class WorkerRecord(TypedDict):
     stop_reason: NotRequired[str | None]
     wheel_sync: NotRequired[dict[str, Any] | None]
     isolation: NotRequired[str]
+    runner_user: NotRequired[str | None]
     flows: NotRequired[list[str]]
 
 

@@ -25,6 +25,7 @@ TEXTS = {
     "The oldest of its runs.": "実行中の run のうち最も古いもの。",
     "Its runs, as far as the caller may see them.": "実行中の run（呼び出し元に見えるもの）。",
     "What a runner of it serves one after the other.": "この worker の runner が順に処理する run の範囲。",
+    "The user that its tasks run as.": "task を実行するユーザー。",
     "The flows that it announces; it may serve others.": "公表している flow。ほかの flow も処理できる場合があります。",
     # Wheels
     "List Wheels": "wheel を一覧する",

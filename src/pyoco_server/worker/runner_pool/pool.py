@@ -29,6 +29,7 @@ from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.runner_pool.idle_runners import IdleRunners
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_pool.runner_group import RunnerGroup
+from pyoco_server.worker.runner_pool.runner_user import RunnerUser
 from pyoco_server.worker.runner_process.flow_announcement import log_left_out
 from pyoco_server.worker.runner_process.protocol import RunnerDied
 from pyoco_server.worker.wheels.environments import EnvironmentLease
@@ -57,6 +58,7 @@ class RunnerPool:
         on_output: OnOutput,
         flow_names: Sequence[str] = (),
         isolation: Isolation = "tenant",
+        user: RunnerUser | None = None,
     ) -> None:
         self.flows: tuple[AnnouncedFlow, ...] = ()
         self.isolation: Isolation = isolation
@@ -64,7 +66,8 @@ class RunnerPool:
         self._flow_names = flow_names
         self._size = size
         self._on_output = on_output
-        self._current = RunnerGroup(resolver, EnvironmentLease(), on_output)
+        self._user = user
+        self._current = self._group(EnvironmentLease())
         self._retired: set[RunnerGroup] = set()
         self._slots: list[asyncio.Task[None]] = []
         self._warm: set[ProcessRunner] = set()
@@ -75,7 +78,7 @@ class RunnerPool:
 
     async def start(self, lease: EnvironmentLease | None = None) -> None:
         """Returns when every runner is warm; `InvalidUsage` if the resolver cannot be loaded; may be repeated."""
-        self._current = RunnerGroup(self._resolver, lease or EnvironmentLease(), self._on_output)
+        self._current = self._group(lease or EnvironmentLease())
         self._closing.clear()
         loop = asyncio.get_running_loop()
         first_tries: list[asyncio.Future[None]] = [loop.create_future() for _ in range(self._size)]
@@ -100,7 +103,7 @@ class RunnerPool:
         `InvalidUsage` if no runner gets warm there: then nothing has changed, and the lease is released.
         """
         async with self._switching:
-            fresh = RunnerGroup(self._resolver, lease, self._on_output)
+            fresh = self._group(lease)
             try:
                 first = await self._first_of(fresh)
                 announcement = await self._discover(fresh)
@@ -145,6 +148,9 @@ class RunnerPool:
     @property
     def fork_server_pid(self) -> int | None:
         return self._current.fork_server_pid
+
+    def _group(self, lease: EnvironmentLease) -> RunnerGroup:
+        return RunnerGroup(self._resolver, lease, self._on_output, self._user)
 
     def _is_current(self, runner: ProcessRunner) -> bool:
         return runner in self._current.runners

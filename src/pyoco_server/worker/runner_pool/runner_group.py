@@ -12,6 +12,7 @@ from typing import Any
 from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.worker.runner_pool.fork_client import ForkClient
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
+from pyoco_server.worker.runner_pool.runner_user import RunnerUser
 from pyoco_server.worker.runner_process.flow_announcement import ANNOUNCE_LIMIT_SEC
 from pyoco_server.worker.runner_process.protocol import RunnerDied
 from pyoco_server.worker.wheels.environments import EnvironmentLease
@@ -25,8 +26,11 @@ class RunnerGroup:
     Start it from the main thread (see `ForkClient.start`).
     """
 
-    def __init__(self, resolver: str, lease: EnvironmentLease, on_output: OnOutput) -> None:
+    def __init__(
+        self, resolver: str, lease: EnvironmentLease, on_output: OnOutput, user: RunnerUser | None = None
+    ) -> None:
         self.lease = lease
+        self._user = user
         self._alive: dict[ProcessRunner, asyncio.Task[RunnerDied]] = {}
         self._resolver = resolver
         self._on_output = on_output
@@ -114,7 +118,7 @@ class RunnerGroup:
                 await self._client.close()
                 self._client = None
             if self._client is None:
-                self._client = await ForkClient.start(self._resolver, self.lease)
+                self._client = await ForkClient.start(self._resolver, self.lease, self._user)
             return self._client
 
 
