@@ -203,7 +203,7 @@ class Replayed(TypedDict):
 
 
 class WheelArtifact(TypedDict):
-    """A registered wheel; without tags it applies to every worker."""
+    """A registered wheel; without tags it applies to every worker, without a tenant to the runs of all."""
 
     name: str
     size_bytes: int
@@ -212,6 +212,7 @@ class WheelArtifact(TypedDict):
     modified: float
     tags: list[str]
     sha256_hex: NotRequired[str | None]
+    tenant_id: NotRequired[str | None]
 
 
 class WheelHistoryEvent(TypedDict):
@@ -227,6 +228,7 @@ class WheelHistoryEvent(TypedDict):
     size_bytes: NotRequired[int]
     sha256_hex: NotRequired[str | None]
     nuid: NotRequired[str]
+    tenant_id: NotRequired[str | None]
 
 
 class WheelDeleted(TypedDict):

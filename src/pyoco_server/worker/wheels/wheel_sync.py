@@ -134,7 +134,7 @@ class WheelSync:
     # --- preparing ----------------------------------------------------------------------------------------------------
 
     async def _need(self) -> Need:
-        wheels = await self._store.all()
+        wheels = [wheel for wheel in await self._store.all() if wheel.tenant_id is None]
         # In a thread: a registry of some thousand wheels is no reason to be late with heartbeats.
         judge = partial(needed, wheels, tags=set(self._tags), supported=self._supported, own=self._own)
         return await asyncio.to_thread(judge)
