@@ -97,7 +97,7 @@ def _check_entries(archive: ZipFile, size: int, name: WheelName) -> ZipInfo:
     _check_folder(folder, name)
     missing = [one for one in NEEDED if f"{folder}/{one}" not in paths]
     if missing:
-        raise InvalidRequest(f"{name.file_name} has no {' and no '.join(missing)} in its *.dist-info")
+        raise InvalidRequest(f"{name.file_name} has no {', '.join(missing)} in its *.dist-info")
     return paths[f"{folder}/METADATA"]
 
 

@@ -82,9 +82,11 @@ TEXTS = {
         "判断を待っている node を、待ち時間の長い順に一覧表示します。"
     ),
     "Only of this graph.": "この graph のものだけ。",
-    "Resume the node that waits for a decision, or reject it.": "判断を待っている node を再開、または却下します。",
+    "Resume the node that waits for a decision, or reject it. On a terminal, asks for the choice.": (
+        "判断を待っている node を再開、または却下します。端末では選択肢を尋ねます。"
+    ),
     "Which node, if several wait.": "対象の node（複数が待っている場合）。",
-    "The answer to the prompt.": "prompt への回答。",
+    "The answer to the prompt: one of its choices, if it has some.": "prompt への回答。選択肢があれば、そのいずれか。",
     "Fail the node instead; its graph fails.": "node を失敗させます。graph も失敗します。",
     "Why it is rejected.": "却下の理由。",
     "List the stored graphs and the flows that workers announce, by id.": (

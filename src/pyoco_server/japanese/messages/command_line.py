@@ -45,6 +45,9 @@ TEXTS = {
     "nothing waits in execution {execution_id} ({status})": (
         "execution {execution_id} に待機中の node はありません（{status}）"
     ),
+    "{node} asks {question}: choose by --answer one of {choices}": (
+        "{node} の質問は {question} です。--answer で次から選んでください: {choices}"
+    ),
     "--reason needs --reject": "--reason には --reject が必要です",
     "--answer is not JSON: {error}": "--answer が JSON ではありません: {error}",
     # Labels, logs and wheels
@@ -59,8 +62,8 @@ TEXTS = {
     "{name} is not the name of a wheel (*.whl)": "{name} は wheel のファイル名（*.whl）ではありません",
     "--to: there is no folder {name}": "--to: フォルダ {name} がありません",
     # pyoco-server up
-    "cannot listen on {address}: {reason}; choose another --port or --host": (
-        "{address} で待ち受けできません: {reason:ja}。別の --port か --host を指定してください"
+    "cannot listen on {host}:{port}: {reason}; choose another --port or --host": (
+        "{host}:{port} で待ち受けできません: {reason:ja}。別の --port か --host を指定してください"
     ),
     "the worker could not start; its error is above": "worker を起動できませんでした。エラーは上に表示されています",
 }
