@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyoco_server.cli import output
-from pyoco_server.cli.client.run_view import TERMINAL, changes, last_lines, summary
+from pyoco_server.cli.client.run_view import TERMINAL, changes, last_lines, result_line, summary
 from pyoco_server.cli.stdout import is_terminal, write, write_json_line
 from pyoco_server.cli.tables import Json
 
@@ -33,7 +33,9 @@ def follow_run(
             )
         )
     elif form != "json":
-        for line in (*last_lines(run), summary("run", run.get("run_id"), run)):
+        result = result_line(run)
+        returned = [] if result is None else [f"result: {result}"]
+        for line in (*last_lines(run), *returned, summary("run", run.get("run_id"), run)):
             write(line)
     return run
 

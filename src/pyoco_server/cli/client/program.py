@@ -35,6 +35,7 @@ COMMANDS = (
     Entry("submit-yaml", runs.submit_yaml, "submit-yaml --workflow-file flow.yaml --flow-name hello --watch"),
     Entry("get", runs.get, f"get {EXAMPLE_ID} --output table"),
     Entry("tasks", runs.tasks, f"tasks {EXAMPLE_ID} --output table"),
+    Entry("result", runs.result, f"result {EXAMPLE_ID} --wait"),
     Entry("list", runs.list_runs, "list --status FAILED --limit 10 --output table"),
     Entry("list-vnext", runs.list_vnext, "list-vnext --updated-after 1767225600 --limit 100"),
     Entry("watch", runs.watch, f"watch {EXAMPLE_ID} --until-terminal"),

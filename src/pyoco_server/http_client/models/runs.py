@@ -72,6 +72,8 @@ class RunSnapshot(TypedDict):
     worker_heartbeat_at: NotRequired[float | None]
     worker_tags: NotRequired[list[str] | None]
     attempt: NotRequired[int | None]
+    result: NotRequired[Any]
+    result_truncated: NotRequired[bool]
     error: NotRequired[str | None]
     error_code: NotRequired[str | None]
     last_lines: NotRequired[list[str]]

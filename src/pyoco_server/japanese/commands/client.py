@@ -34,6 +34,10 @@ TEXTS = {
     "The same, as an option.": "同じものをオプションで指定します。",
     "More fields; may be repeated.": "追加で取得する項目。繰り返し可。",
     "Show the tasks of a run and their records.": "run の task とその記録を表示します。",
+    "Print what a run returned, as JSON: the output of its last task, or outputs by task if there are several.": (
+        "run の結果を JSON で表示します（最後のタスクの出力。複数ある場合はタスクごとの出力）。"
+    ),
+    "Wait for the end of the run.": "run の終了まで待ちます。",
     "List runs, last changed first.": "run を最近変化した順に一覧表示します。",
     "Only runs of this status.": "このステータスの run だけ。",
     "Only runs of this flow.": "この flow の run だけ。",

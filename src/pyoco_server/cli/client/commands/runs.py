@@ -13,8 +13,8 @@ from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.following import continues, exit_code, follow_run
 from pyoco_server.cli.client.params import merge, read_file
-from pyoco_server.cli.client.run_view import RUN_FACTS, TASK_HEAD, explanation, last_lines, task_rows
-from pyoco_server.cli.stdout import show, show_facts, show_lines, write, write_table
+from pyoco_server.cli.client.run_view import RUN_FACTS, TASK_HEAD, explanation, last_lines, no_result, task_rows
+from pyoco_server.cli.stdout import show, show_facts, show_lines, write, write_json, write_table
 from pyoco_server.cli.tables import Json, Table, moment, text
 
 RUNS = Table(
@@ -134,6 +134,29 @@ def tasks(
         write_table(TASK_HEAD, task_rows(answer))
     else:
         show_lines(form, answer, (f"{name} {status}" for _, name, status, *_ in task_rows(answer)))
+
+
+@remote_command
+def result(
+    target: Target,
+    run_id: opt.RunIdArgument = None,
+    run_id_option: opt.RunIdOption = None,
+    wait: Annotated[bool, Option("--wait", help="Wait for the end of the run.")] = False,
+    timeout_sec: opt.TimeoutOption = None,
+) -> int:
+    """Print what a run returned, as JSON: the output of its last task, or outputs by task if there are several."""
+    opt.check_timeout(timeout_sec, waits=wait)
+    wanted = opt.required_run_id(run_id, run_id_option)
+    with connected(target) as client:
+        if wait:
+            with continues("run", wanted):
+                client.wait(wanted, timeout_sec=timeout_sec)
+        run = client.get_run(wanted)
+    if "result" in run and not run.get("result_truncated"):
+        write_json(run["result"])
+        return exit_code(run.get("status"))
+    output.print_problem(*no_result(run))
+    return output.FAILED
 
 
 @remote_command
