@@ -203,6 +203,13 @@ class NatsBackendConfig:
         "", PRINTABLE, "Flows that a worker announces: names joined by commas. Empty: those its resolver says it has."
     )
 
+    code_reload: bool = _setting(
+        False,
+        YES_OR_NO,
+        "Whether a worker loads files of its flows that are saved while it runs. Otherwise it serves the version that "
+        "it started with. `pyoco-server up` loads them unless this is set.",
+    )
+
     # Job consumers (an existing consumer keeps what it was made with)
     consumer_ack_wait_sec: float = _setting(30.0, ABOVE_ZERO, "AckWait: silence before a job is redelivered.")
     consumer_max_deliver: int = _setting(20, _whole(1), "MaxDeliver: attempts before a job is given up.")
@@ -385,7 +392,12 @@ def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
 
 def names_a_broker(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether a broker was configured; otherwise the one of the data folder is used, if it runs."""
-    return bool(environ.get(BY_NAME["nats_url"].variable, "").strip())
+    return is_set("nats_url", environ)
+
+
+def is_set(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the setting has a variable; an empty one does not count."""
+    return bool(environ.get(BY_NAME[name].variable, "").strip())
 
 
 def load_dotenv(environ: MutableMapping[str, str]) -> None:

@@ -42,6 +42,9 @@ def worker(
         str | None,
         Option(help="Function from a flow's name to the flow: module:func or path.py:func. None: flow.yaml only."),
     ] = None,
+    code_reload: Annotated[
+        bool | None, Option("--code-reload/--no-code-reload", help="Load saved files of flows while it runs.")
+    ] = None,
     flows: Annotated[str | None, Option(help="Flows to announce, joined by commas; by default the resolver's.")] = None,
     wheel_sync: Annotated[
         bool | None, Option("--wheel-sync/--no-wheel-sync", help="Install wheels for these tags.")
@@ -63,6 +66,7 @@ def worker(
         nats_url=nats_url,
         data_dir=data_dir,
         worker_flows=flows,
+        code_reload=code_reload,
         wheel_sync_enabled=wheel_sync,
         wheel_sync_dir=wheel_sync_dir,
         wheel_sync_interval_sec=wheel_sync_interval_sec,
@@ -120,7 +124,8 @@ async def _work(
             logger.exception("cannot reach the broker", extra={"worker_id": worker_id, "tags": tags})
             raise
         if stores is not None:
-            pool = RunnerPool(resolver or "", slots, _log_output, parse_names(config.worker_flows))
+            names = parse_names(config.worker_flows)
+            pool = RunnerPool(resolver or "", slots, _log_output, names, code_reload=config.code_reload)
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)

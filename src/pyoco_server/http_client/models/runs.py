@@ -85,6 +85,7 @@ class RunSnapshot(TypedDict):
     workflow_yaml_sha256: NotRequired[str | None]
     workflow_yaml_bytes: NotRequired[int | None]
     replay_of: NotRequired[str | None]
+    code_version: NotRequired[str]
     wheels: NotRequired[list[WheelUsed]]
 
 
@@ -159,6 +160,7 @@ class WorkerRecord(TypedDict):
     stopped_at: NotRequired[float | None]
     stop_reason: NotRequired[str | None]
     wheel_sync: NotRequired[dict[str, Any] | None]
+    code: NotRequired[dict[str, Any] | None]
     flows: NotRequired[list[str]]
 
 

@@ -26,6 +26,7 @@ class ThreadExecutor:
     """One flow at a time: pyoco mixes up the output of concurrent flows in one process."""
 
     stopped_by_kill = StopHow.ABANDONED
+    code = None  # what the caller's program has imported
 
     def __init__(self, resolver: Resolver, flow_names: Sequence[str] = ()) -> None:
         self.flows: tuple[AnnouncedFlow, ...] = ()
@@ -72,6 +73,7 @@ class ThreadRunner:
     """One run in one thread, with the packages of the caller's program and no registry wheels."""
 
     wheels: tuple[WheelUsed, ...] = ()
+    code_version: str | None = None
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
