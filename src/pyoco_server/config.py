@@ -202,6 +202,12 @@ class NatsBackendConfig:
     worker_flows: str = _setting(
         "", PRINTABLE, "Flows that a worker announces: names joined by commas. Empty: those its resolver says it has."
     )
+    runner_isolation: str = _setting(
+        "tenant",
+        _one_of("shared", "tenant", "run"),
+        "What a runner serves one after the other: any runs, those of one tenant, or one run. Without access control "
+        "all runs are of one tenant.",
+    )
 
     code_reload: bool = _setting(
         False,

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.fleet.records import WorkerCode
+from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
 from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
 from pyoco_server.worker.runner_pool.executor import LineSink
@@ -86,6 +86,8 @@ class ScriptedExecutor:
 
     def __init__(self, slots: int = 1, on_begin: Callable[[], None] = lambda: None) -> None:
         self.runs = 0
+        self.tenants: list[str | None] = []
+        self.isolation: Isolation = "tenant"
         self.wheels: tuple[WheelUsed, ...] = ()
         self.code: WorkerCode | None = None
         self.flows: tuple[AnnouncedFlow, ...] = ()
@@ -100,7 +102,8 @@ class ScriptedExecutor:
         """Stops nothing."""
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[ScriptedRunner]:
+    async def borrow(self, tenant_id: str | None = None) -> AsyncIterator[ScriptedRunner]:
+        self.tenants.append(tenant_id)
         async with self._free:
             yield ScriptedRunner(self._began, self.wheels, self.code.version if self.code else None)
 

@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from typer import Option
@@ -20,6 +20,7 @@ from pyoco_server.errors import BrokerUnavailable, InvalidRequest
 if TYPE_CHECKING:
     from pyoco_server.cli.process import StopRequest
     from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.domain.fleet.records import Isolation
     from pyoco_server.domain.ids import WorkerId
     from pyoco_server.domain.run_logs.lines import LogLine
 
@@ -125,7 +126,10 @@ async def _work(
             raise
         if stores is not None:
             names = parse_names(config.worker_flows)
-            pool = RunnerPool(resolver or "", slots, _log_output, names, code_reload=config.code_reload)
+            isolation = cast("Isolation", config.runner_isolation)
+            pool = RunnerPool(
+                resolver or "", slots, _log_output, names, isolation=isolation, code_reload=config.code_reload
+            )
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)

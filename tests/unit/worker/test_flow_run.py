@@ -180,7 +180,7 @@ def test_a_task_that_calls_the_function_of_another_task_is_not_a_retry_of_it() -
         return 1
 
     def outer() -> int:
-        return 1 + flow_inner.task.func() + flow_inner.task.func()
+        return 1 + int(flow_inner.task.func()) + int(flow_inner.task.func())
 
     flow_inner = task(inner)
 

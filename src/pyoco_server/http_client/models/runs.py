@@ -161,6 +161,7 @@ class WorkerRecord(TypedDict):
     stop_reason: NotRequired[str | None]
     wheel_sync: NotRequired[dict[str, Any] | None]
     code: NotRequired[dict[str, Any] | None]
+    isolation: NotRequired[str]
     flows: NotRequired[list[str]]
 
 

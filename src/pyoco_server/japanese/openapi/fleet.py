@@ -24,6 +24,7 @@ TEXTS = {
     "The time since its last heartbeat, by this gateway's clock.": "最後の heartbeat からの時間（この Gateway の時計）。",
     "The oldest of its runs.": "実行中の run のうち最も古いもの。",
     "Its runs, as far as the caller may see them.": "実行中の run（呼び出し元に見えるもの）。",
+    "What a runner of it serves one after the other.": "この worker の runner が順に処理する run の範囲。",
     "The flows that it announces; it may serve others.": "公表している flow。ほかの flow も処理できる場合があります。",
     "The version of the flows' sources that it serves; null when unknown.": (
         "処理に使う flow のソースのバージョン。不明なら null。"

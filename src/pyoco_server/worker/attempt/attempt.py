@@ -204,7 +204,8 @@ class Attempt:
         may_release = self.delivery.num_delivered <= self._context.config.consumer_max_deliver // 2
         try:
             async with asyncio.timeout(GIVE_BACK_AFTER_SEC if may_release else None):
-                return await held.enter_async_context(self._context.executor.borrow())
+                tenant_id = self.session.execution.request.tenant_id
+                return await held.enter_async_context(self._context.executor.borrow(tenant_id))
         except TimeoutError:
             self.runner_wait_timed_out = True
             return None

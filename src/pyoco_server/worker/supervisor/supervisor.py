@@ -321,6 +321,7 @@ class Supervisor:
             "wheel_sync": None if self._sync is None else self._sync.wheel_sync,
             "flows": self._executor.flows,
             "code": self._executor.code,
+            "isolation": self._executor.isolation,
             **self._last_run,
         }
 

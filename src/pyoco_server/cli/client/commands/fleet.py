@@ -46,6 +46,7 @@ WORKERS = Table(
     ("HIDDEN", lambda worker: "yes" if worker.get("hidden") else None),
     ("FLOWS", "flows", lambda names: str(len(names)) if isinstance(names, list) and names else "-"),
     ("CODE", "code", _code),
+    ("ISOLATION", "isolation"),
     ("WHEELS", "wheel_sync", _installed_wheels),
 )
 DEAD_LETTERS = Table(
