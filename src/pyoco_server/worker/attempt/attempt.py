@@ -282,6 +282,7 @@ class Attempt:
                 attempt=execution.attempt,
                 workflow_yaml=self._workflow_yaml,
                 callable_allow=patterns_of(config.callable_allow),
+                artifact_dir=config.artifact_dir,
             ),
             log.add,
         )

@@ -192,7 +192,7 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
 
     with cancel.calls(cancel_engine):
         try:
-            PooledEngine(trace_backend=trace).run(flow, dict(job.params), context)
+            PooledEngine(trace, job.artifact_dir).run(flow, dict(job.params), context)
         except Exception as error:
             if not cancel.is_set():
                 trace.fail_open_nodes(error)

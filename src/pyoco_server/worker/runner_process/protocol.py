@@ -76,6 +76,7 @@ class RunJob:
     attempt: int
     workflow_yaml: str | None = None  # without it the resolver finds the flow by its name
     callable_allow: tuple[str, ...] = ()
+    artifact_dir: str | None = None  # without it pyoco's own default, `artifacts` in the working directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
