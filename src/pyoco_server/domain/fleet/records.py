@@ -39,6 +39,8 @@ class WorkerRecord:
     stop_reason: str | None = None
     wheel_sync: Mapping[str, Any] | None = None
     flows: tuple[AnnouncedFlow, ...] = ()
+    # Whether it serves no other flows than these, as far as its resolver says.
+    flows_complete: bool = False
     hidden: bool = False
 
     def reported_state(self) -> WorkerState:

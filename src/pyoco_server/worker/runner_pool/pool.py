@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pyoco_server.domain.execution.state import StopHow
-from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
@@ -42,14 +42,14 @@ class RunnerPool:
     """`size` warm runners that serve the flows of `resolver`; start it from the main thread (see `ForkClient.start`).
 
     `on_output(run_id, lines)` is called in the loop with the output of runners, with an empty run id before the first
-    run; it must neither wait nor raise. `flows` are those of the current environment: of the given names, else those
-    that the resolver declares.
+    run; it must neither wait nor raise. `announcement` has the flows of the current environment: of the given names,
+    else those that the resolver declares.
     """
 
     stopped_by_kill = StopHow.KILLED
 
     def __init__(self, resolver: str, size: int, on_output: OnOutput, flow_names: Sequence[str] = ()) -> None:
-        self.flows: tuple[AnnouncedFlow, ...] = ()
+        self.announcement = FlowAnnouncement()
         self._resolver = resolver
         self._flow_names = flow_names
         self._size = size
@@ -246,7 +246,7 @@ class RunnerPool:
         return await group.discover_flows(self._flow_names, loading_limit_sec=LOADING_LIMIT_SEC)
 
     def _announce(self, announcement: FlowAnnouncement) -> None:
-        self.flows = announcement.flows
+        self.announcement = announcement
         log_left_out(announcement)
 
     async def _close_if_empty(self, group: RunnerGroup) -> None:
