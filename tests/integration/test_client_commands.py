@@ -163,7 +163,7 @@ def test_no_strict_queues_what_no_worker_can_run_and_prints_the_warnings(end: Ru
 
     assert code == 0
     assert "strict" not in json.loads(server.bodies[0])
-    assert end.printed().err == "warning: no worker \\x1b[31mserves it\n"
+    assert end.printed().err == "warning: no worker \N{REPLACEMENT CHARACTER}[31mserves it\n"
 
 
 @pytest.mark.parametrize(

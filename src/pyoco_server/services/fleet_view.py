@@ -110,6 +110,8 @@ class FleetView:
 
         For every submission: computed when a worker came, went or changed, and otherwise once in a while.
         """
+        if not self._caught_up.is_set():
+            return {}  # a missing record must not refuse anything
         now = self._clock.monotonic()
         if now >= self._served_until:
             self._served, self._served_until = served_tags(self.workers()), now + TICK_SEC
