@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
-from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
 from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
@@ -90,7 +90,7 @@ class ScriptedExecutor:
         self.isolation: Isolation = "tenant"
         self.wheels: tuple[WheelUsed, ...] = ()
         self.code: WorkerCode | None = None
-        self.flows: tuple[AnnouncedFlow, ...] = ()
+        self.announcement = FlowAnnouncement()
         self._free = asyncio.Semaphore(slots)
         self._begun: asyncio.Queue[ScriptedRunner] = asyncio.Queue()
         self._on_begin = on_begin

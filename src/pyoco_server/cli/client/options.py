@@ -40,6 +40,9 @@ ParamsFileOption = Annotated[
 ]
 ParamsOption = Annotated[list[str] | None, Option(metavar="JSON", help="Params as a JSON object.")]
 ParamOption = Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="One param; the value is JSON or text.")]
+StrictOption = Annotated[
+    bool, Option("--strict/--no-strict", help="Refuse what no running worker can run, or queue it all the same.")
+]
 RunOutput = Annotated[Literal["json", "table", "status"], Option("--output", "-o", help="What to print.")]
 ListOutput = Annotated[Literal["json", "table"], Option("--output", "-o", help="What to print.")]
 TableOutput = Annotated[Literal["table", "json"], Option("--output", "-o", help="What to print.")]

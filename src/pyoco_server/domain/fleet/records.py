@@ -57,6 +57,8 @@ class WorkerRecord:
     code: WorkerCode | None = None
     flows: tuple[AnnouncedFlow, ...] = ()
     isolation: Isolation = "shared"  # workers that do not say it share their runners
+    # Whether it serves no other flows than these, as far as its resolver says.
+    flows_complete: bool = False
     hidden: bool = False
 
     def reported_state(self) -> WorkerState:

@@ -24,6 +24,7 @@ class RunAccepted(TypedDict):
     run_id: str
     status: RunStatus
     durability: NotRequired[str]
+    warnings: NotRequired[list[str]]
 
 
 class RunSummary(TypedDict):

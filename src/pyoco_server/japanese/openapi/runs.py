@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 TEXTS = {
+    "A JSON object with values for keys of `flow.defaults`, which it overrides.": (
+        "`flow.defaults` のキーに対する値の JSON オブジェクト。defaults より優先されます。"
+    ),
     "Submit Run": "run を投入する",
     "Store and queue a run. 200 means: no kill of any process can lose it now.": (
         "run を保存し、キューに入れます。200 の後は、どのプロセスが強制終了しても失われません。"

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
-from pyoco_server.domain.fleet.flows import AnnouncedFlow
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.runner_process.protocol import RunJob, RunUpdate
@@ -45,7 +45,7 @@ class Executor(Protocol):
         """The effect of a kill: a process is killed, a thread can only be abandoned."""
 
     @property
-    def flows(self) -> tuple[AnnouncedFlow, ...]:
+    def announcement(self) -> FlowAnnouncement:
         """The flows to announce: known after the start, renewed with each environment."""
 
     @property

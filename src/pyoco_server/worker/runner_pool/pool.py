@@ -23,7 +23,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pyoco_server.domain.execution.state import StopHow
-from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.worker.backoff import Backoff
@@ -48,9 +48,9 @@ class RunnerPool:
     """`size` warm runners that serve the flows of `resolver`; start it from the main thread (see `ForkClient.start`).
 
     `on_output(run_id, lines)` is called in the loop with the output of runners, with an empty run id before the first
-    run; it must neither wait nor raise. `flows` are those of the current environment: of the given names, else those
-    that the resolver declares. All runners import the same version of the code; with `code_reload` it is replaced when
-    files are saved. `isolation`: see `idle_runners`.
+    run; it must neither wait nor raise. `announcement` has the flows of the current environment: of the given names,
+    else those that the resolver declares. All runners import the same version of the code; with `code_reload` it is
+    replaced when files are saved. `isolation`: see `idle_runners`.
     """
 
     stopped_by_kill = StopHow.KILLED
@@ -65,7 +65,7 @@ class RunnerPool:
         isolation: Isolation = "tenant",
         code_reload: bool = False,
     ) -> None:
-        self.flows: tuple[AnnouncedFlow, ...] = ()
+        self.announcement = FlowAnnouncement()
         self.isolation: Isolation = isolation
         self._resolver = resolver
         self._flow_names = flow_names
@@ -292,7 +292,7 @@ class RunnerPool:
         return await group.discover_flows(self._flow_names, loading_limit_sec=LOADING_LIMIT_SEC)
 
     def _announce(self, announcement: FlowAnnouncement) -> None:
-        self.flows = announcement.flows
+        self.announcement = announcement
         log_left_out(announcement)
 
     async def _close_if_empty(self, group: RunnerGroup) -> None:

@@ -120,13 +120,13 @@ class RunUpdate:
 
 
 def announcement_to_wire(announcement: FlowAnnouncement) -> list[Any]:
-    return [flows_to_plain(announcement.flows), announcement.left_out]
+    return [flows_to_plain(announcement.flows), announcement.left_out, announcement.is_complete]
 
 
-def announcement_from_wire(flows: object, left_out: object) -> FlowAnnouncement:
+def announcement_from_wire(flows: object, left_out: object, is_complete: object) -> FlowAnnouncement:
     """Accepts anything, because user code may have written it; the result fits into the worker's record."""
     reasons = [one for one in left_out if isinstance(one, str)] if isinstance(left_out, list) else []
-    return bounded(flows_from_plain(flows), reasons)
+    return bounded(flows_from_plain(flows), reasons, is_complete=is_complete is True)
 
 
 def job_from_wire(fields: dict[str, Any]) -> RunJob:

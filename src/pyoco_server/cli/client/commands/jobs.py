@@ -12,7 +12,7 @@ from typer import Argument, Option
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.commands.logs import follow_job
-from pyoco_server.cli.client.commands.runs import print_submitted
+from pyoco_server.cli.client.commands.runs import print_submitted, print_warnings
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import as_run
 from pyoco_server.cli.client.following import exit_code
@@ -77,6 +77,7 @@ def submit(
         float | None,
         Option("--timeout-sec", min=0.001, max=opt.MAX_SEC, help="Stop a job that takes longer; it is then failed."),
     ] = None,
+    strict: opt.StrictOption = True,
     follow: Annotated[bool, Option("--follow", "-f", help="Show its output, as `job follow` does.")] = False,
     form: Annotated[
         Literal["json", "status"] | None, Option("--output", "-o", help="What to print: json, or with --follow lines.")
@@ -85,7 +86,8 @@ def submit(
     """Submit a job. Params are merged in the order given; the last one wins."""
     merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
     with connected(target) as client:
-        job = client.submit_job(merged, flow=flow, tag=tag, tags=label or (), timeout_sec=timeout_sec)
+        job = client.submit_job(merged, flow=flow, tag=tag, tags=label or (), timeout_sec=timeout_sec, strict=strict)
+        print_warnings(job)
         if follow:
             print_submitted(job["id"])
             return exit_code(follow_job(client, job["id"], "json" if form == "json" else "text"))

@@ -48,6 +48,7 @@ def submit(
     params: opt.ParamsOption = None,
     param: opt.ParamOption = None,
     run_timeout_sec: opt.RunTimeoutOption = None,
+    strict: opt.StrictOption = True,
     wait: WaitOption = False,
     watch: WatchOption = False,
     timeout_sec: opt.TimeoutOption = None,
@@ -58,7 +59,7 @@ def submit(
     merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
     with connected(target) as client:
         accepted = client.submit_run(
-            flow_name, merged, tag=tag, tags=opt.split_labels(tags), timeout_sec=run_timeout_sec
+            flow_name, merged, tag=tag, tags=opt.split_labels(tags), timeout_sec=run_timeout_sec, strict=strict
         )
         return _after_submit(client, accepted, wait, watch, timeout_sec, form)
 
@@ -66,21 +67,29 @@ def submit(
 @remote_command
 def submit_yaml(
     target: Target,
+    ctx: typer.Context,
     workflow_file: Annotated[Path, Option("--workflow-file", metavar="FILE", help="The flow.yaml to run.")],
     flow_name: Annotated[str, Option("--flow-name", help="The name of the flow.")] = "main",
     tag: opt.TagOption = None,
+    params_file: opt.ParamsFileOption = None,
+    params: opt.ParamsOption = None,
+    param: opt.ParamOption = None,
     run_timeout_sec: opt.RunTimeoutOption = None,
+    strict: opt.StrictOption = True,
     wait: WaitOption = False,
     watch: WatchOption = False,
     timeout_sec: opt.TimeoutOption = None,
     form: SubmitOutput = None,
 ) -> int:
-    """Run a flow.yaml; its params are the flow's defaults."""
+    """Run a flow.yaml; its params are the flow's defaults, overridden by those given."""
     opt.check_timeout(timeout_sec, waits=wait or watch)
+    merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
     what = f"--workflow-file {workflow_file} (`pyoco-client init` writes a first one)"
     workflow = read_file(str(workflow_file), what, {str(workflow_file): "flow.yaml"})
     with connected(target) as client:
-        accepted = client.submit_run_yaml(workflow, tag=tag, flow_name=flow_name, timeout_sec=run_timeout_sec)
+        accepted = client.submit_run_yaml(
+            workflow, tag=tag, flow_name=flow_name, timeout_sec=run_timeout_sec, params=merged, strict=strict
+        )
         return _after_submit(client, accepted, wait, watch, timeout_sec, form)
 
 
@@ -88,6 +97,7 @@ def _after_submit(
     client: Any, accepted: Json, wait: bool, watch: bool, timeout_sec: float | None, form: str | None
 ) -> int:
     run_id = accepted["run_id"]
+    print_warnings(accepted)
     if not wait and not watch:
         _show_run(form or "json", accepted)
         return output.OK
@@ -99,6 +109,11 @@ def _after_submit(
             run = client.wait(run_id, timeout_sec=timeout_sec)
         _show_run(form or "json", client.get_run(run_id, include="records") if form == "table" else run)
     return exit_code(run.get("status"))
+
+
+def print_warnings(accepted: Json) -> None:
+    for warning in accepted.get("warnings") or ():
+        output.print_stderr(f"{output.localized('warning', '警告')}: {warning}")
 
 
 def print_submitted(item_id: str) -> None:
