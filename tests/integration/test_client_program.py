@@ -40,7 +40,7 @@ def server() -> Iterator[StandIn]:
     responses = {
         "/health": {"status": "ok", "nats": "connected"},
         "/ready": {"status": "ready", "nats": "connected"},
-        "/runs": [finished | {"run_id": f"run-{number}"} for number in range(2000)],
+        "/runs": {"items": [finished | {"run_id": f"run-{number}"} for number in range(2000)], "next_cursor": None},
         f"/runs/{RUN_ID}": finished,
         f"/runs/{RUN_ID}/watch": event_stream(run("PENDING"), run("RUNNING"), finished),
         "/workers": [{"worker_id": "w-1", "state": "IDLE", "tags": ["default"], "hidden": False}],
@@ -234,14 +234,14 @@ def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path:
 
 
 def test_a_key_is_sent_and_never_shown(server: StandIn, tmp_path: Path) -> None:
-    with client("--api-key", "secret-7", "submit", cwd=tmp_path, env=variables(server)) as refused:
+    with client("--api-key", "secret-7", "submit-yaml", cwd=tmp_path, env=variables(server)) as refused:
         assert refused.exit_code() == 1
     with client("get", RUN_ID, "--api-key", "secret-7", cwd=tmp_path, env=variables(server)) as program:
         assert program.exit_code() == 0
 
     assert server.headers[0]["X-API-Key"] == "secret-7"
     assert "secret-7" not in refused.output() + program.output()
-    assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.output()
+    assert '--api-key "$PYOCO_API_KEY" submit-yaml --workflow-file flow.yaml' in refused.output()
 
 
 def test_arguments_that_are_not_utf_8_are_rejected(server: StandIn, tmp_path: Path) -> None:
