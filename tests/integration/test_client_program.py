@@ -28,6 +28,11 @@ def run(status: str, **more: Any) -> dict[str, Any]:
     return snapshot | {"tasks": tasks, "task_records": records, "error": None} | more
 
 
+def list_pages(server: StandIn) -> None:
+    """Answers `list` as a gateway does where pages are asked for."""
+    server.responses["/runs"] = {"items": server.responses["/runs"], "next_cursor": None}
+
+
 def event_stream(*runs: dict[str, Any], stays_open: bool = False) -> Events:
     return Events(
         tuple(("snapshot", {"run_id": RUN_ID, "snapshot": one, "ts": 101.0}) for one in runs), stays_open=stays_open
@@ -40,7 +45,7 @@ def server() -> Iterator[StandIn]:
     responses = {
         "/health": {"status": "ok", "nats": "connected"},
         "/ready": {"status": "ready", "nats": "connected"},
-        "/runs": {"items": [finished | {"run_id": f"run-{number}"} for number in range(2000)], "next_cursor": None},
+        "/runs": [finished | {"run_id": f"run-{number}"} for number in range(2000)],
         f"/runs/{RUN_ID}": finished,
         f"/runs/{RUN_ID}/watch": event_stream(run("PENDING"), run("RUNNING"), finished),
         "/workers": [{"worker_id": "w-1", "state": "IDLE", "tags": ["default"], "hidden": False}],
@@ -70,6 +75,8 @@ def test_on_a_terminal_a_run_is_drawn_live_and_ends_with_one_line(server: StandI
 
 
 def test_foreign_names_do_not_control_the_terminal(server: StandIn, tmp_path: Path) -> None:
+    list_pages(server)
+
     for command in (["watch", RUN_ID], ["get", RUN_ID], ["get", RUN_ID, "-o", "table"], ["list", "-o", "table"]):
         with on_terminal(server, tmp_path, *command) as terminal:
             _, drawn = terminal.end()
@@ -111,6 +118,7 @@ def test_ctrl_c_ends_watch_with_130_and_the_run_continues(server: StandIn, tmp_p
 
 
 def test_a_closed_pipe_is_not_a_failure(server: StandIn, tmp_path: Path) -> None:
+    list_pages(server)
     command = [sys.executable, "-m", "pyoco_server.cli.client", "list", "--output", "table"]
     with subprocess.Popen(
         command,

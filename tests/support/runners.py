@@ -61,9 +61,10 @@ class ScriptedRunner:
         how: EndKind = "completed",
         *steps: Step,
         at: float = AT,
+        results: tuple[str, ...] = (),
         **error: str,
     ) -> None:
-        end = RunEnded(at=at, how=how, **error)
+        end = RunEnded(at=at, how=how, results=results, **error)
         self._updates.put_nowait(RunUpdate(steps=steps, end=end))
 
     def die(self, signal_name: str, *last_lines: str, never_began: bool = False) -> None:

@@ -18,6 +18,7 @@ from pyoco_server.cli.stdout import show, write, write_json
 from pyoco_server.cli.suggestions import invalid
 from pyoco_server.cli.tables import Table
 from pyoco_server.cli.times import parse_duration
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.domain.auth.scopes import USUAL_SCOPES, parse_scopes, scope_names
 from pyoco_server.errors import InvalidUsage
 
@@ -33,7 +34,7 @@ LIST_EXAMPLE = f"Example: {PROGRAM} api-key list --tenant team-a --output json"
 REVOKE_EXAMPLE = f"Example: {PROGRAM} api-key revoke 0123456789abcdef"
 HUNDRED_YEARS_SEC = 100 * 365 * 86400
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, context_settings=HELP_NAMES)
 api_key = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, help="API keys of the gateway.")
 app.add_typer(api_key, name="api-key")
 
@@ -44,7 +45,7 @@ OutputOption = Annotated[Literal["json", "table"], Option("--output", help="What
 
 
 @app.callback()
-def admin() -> None:
+def admin(version: VersionOption = False) -> None:
     """Manage access to the gateway."""
 
 

@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 from pyoco.core.models import Flow, Task
+from pyoco.dsl.graph import build_flow_from_graph
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.domain.execution.state import MAX_NODES
 from pyoco_server.domain.fleet.flows import MAX_FLOWS, AnnouncedFlow
-from pyoco_server.worker.runner_process.flow_announcement import announce_flows, edges_of, names_in_order, parse_names
+from pyoco_server.worker.runner_process.flow_announcement import (
+    announce_flows,
+    edges_of,
+    names_in_order,
+    parse_names,
+    result_tasks,
+)
 
 
 def task(name: str) -> TaskWrapper:
@@ -192,3 +199,30 @@ def test_a_flow_with_branches_has_tasks_and_no_edges() -> None:
 
     assert sorted(names_in_order(branching)) == ["again", "check", "load"]
     assert edges_of(branching, most=10) == ()
+
+
+@pytest.mark.parametrize(
+    ("graph", "results"),
+    [
+        ("a >> b", ("b",)),
+        ("a >> repeat(count=2){ b >> c }", ("c",)),
+        ("a >> switch(on=x) { y: b; default: c >> d }", ("b", "d")),
+        ("repeat(count=2){ a } >> b", ("b",)),
+    ],
+)
+def test_the_result_is_that_of_the_tasks_without_successors_or_of_the_last_step(
+    graph: str, results: tuple[str, ...]
+) -> None:
+    tasks = {name: Task(func=lambda: None, name=name) for name in "abcd"}
+    built = build_flow_from_graph(graph=graph, tasks=tasks)
+
+    assert result_tasks(built) == results
+
+
+def test_parallel_tasks_at_the_end_are_all_part_of_the_result() -> None:
+    load, mail, save = (Task(func=lambda: None, name=name) for name in ("load", "mail", "save"))
+    parallel = Flow("parallel") >> load >> [save, mail]
+    other = Flow("other") >> save
+    other >> Task(func=lambda: None, name="after")
+
+    assert result_tasks(parallel) == ("mail", "save")

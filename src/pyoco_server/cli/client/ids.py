@@ -43,19 +43,26 @@ def full_id(target: Target, client: PyocoHttpClient, word: str) -> str:
 
 
 def for_each(target: Target, client: PyocoHttpClient, words: Sequence[str], work: Callable[[str], int | None]) -> int:
-    """Do the work for each id; an error of one does not stop the rest. Returns the worst exit code."""
+    """Do the work for each id; an error of one does not stop the rest. Returns the worst exit code.
+
+    All ids are found first: an ambiguous one must not leave half of them done.
+    """
     from pyoco_server.http_client import GatewayUnreachable, PyocoClientError
 
     worst = output.OK
-    for word in words:
+    for run_id in full_ids(target, client, words):
         try:
-            worst = max(worst, work(full_id(target, client, word)) or output.OK)
+            worst = max(worst, work(run_id) or output.OK)
         except PyocoClientError as error:
             if len(words) == 1 or isinstance(error, GatewayUnreachable):
                 raise
-            report(error, about=word)
+            report(error, about=run_id)
             worst = output.FAILED
     return worst
+
+
+def full_ids(target: Target, client: PyocoHttpClient, words: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(full_id(target, client, word) for word in words))
 
 
 def remember_last(target: Target, client: PyocoHttpClient, run_id: str) -> None:

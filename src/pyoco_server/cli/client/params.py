@@ -21,14 +21,14 @@ EXAMPLE = """pyoco-client submit hello --params '{"name": "Ann"}'"""
 MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
-def merge(order: Iterable[str], words: Iterable[str] = (), **given: list[str] | None) -> Params:
+def merge(order: Iterable[str], words: list[str] | None = None, **given: list[str] | None) -> Params:
     """All params; `order` names the options in their order, `given` has the values of each. Words come last."""
     values = {name: iter(texts or ()) for name, texts in given.items()}
     params: Params = {}
     for name in order:
         if name in values:
             params |= READERS[name](next(values[name]))
-    for word in words:
+    for word in words or ():
         params |= from_pair(word, "the word")
     try:
         json.dumps(params, ensure_ascii=False, allow_nan=False).encode()

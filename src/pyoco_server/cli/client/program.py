@@ -7,10 +7,9 @@ import signal
 import sys
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
-from typer import Option
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
@@ -32,6 +31,7 @@ from pyoco_server.cli.client.connection import ApiKeyOption, ProfileOption, Serv
 from pyoco_server.cli.client.options import EXAMPLE_ID
 from pyoco_server.cli.client.profiles import load_profile
 from pyoco_server.cli.suggestions import CLIENT as PROGRAM
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.errors import InvalidUsage
 
 ABOUT = "submit hello name=Ann --watch"
@@ -51,6 +51,7 @@ COMMANDS = (
     Entry("submit-yaml", runs.submit_yaml, "submit-yaml --workflow-file flow.yaml --flow-name hello --watch"),
     Entry("get", runs.get, f"get {EXAMPLE_ID} --output table"),
     Entry("tasks", runs.tasks, f"tasks {EXAMPLE_ID} --output table"),
+    Entry("result", runs.result, f"result {EXAMPLE_ID} --wait"),
     Entry("list", listing.list_runs, "list --status FAILED --since 1h --output table"),
     Entry("list-vnext", listing.list_vnext, "list-vnext --updated-after 1767225600 --limit 100", hidden=True),
     Entry("watch", runs.watch, f"watch {EXAMPLE_ID} --until-terminal"),
@@ -119,18 +120,12 @@ def _group(example: str) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         epilog=f"Example: {PROGRAM} {example}",
-        context_settings={"max_content_width": 100, "help_option_names": ["--help", "-h"]},
+        context_settings={"max_content_width": 100, **HELP_NAMES},
     )
 
 
 app = _group(ABOUT)
 groups = {"job": _group(JOB_COMMANDS[0].example), "config": _group(CONFIG_COMMANDS[0].example)}
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        stdout.write(local.version_line())
-        raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
@@ -140,9 +135,7 @@ def client(
     api_key: ApiKeyOption = None,
     token: TokenOption = None,
     profile: ProfileOption = None,
-    version: Annotated[
-        bool, Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")
-    ] = False,
+    version: VersionOption = False,
 ) -> None:
     """Submit, show, watch and cancel runs of a pyoco server."""
     ctx.obj = Target(server=server, api_key=api_key, token=token, profile=profile)

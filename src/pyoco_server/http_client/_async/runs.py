@@ -203,7 +203,10 @@ class AsyncRunMethods(AsyncMethods):
         return self._streams.watch(run_id, include, since, timeout_sec)
 
     async def wait(self, run_id: str, timeout_sec: float | None = None) -> RunSnapshot:
-        """The finished run, however it ended; WaitTimeout if that takes longer than `timeout_sec`."""
+        """The finished run, however it ended; `result` is what a completed one returned.
+
+        WaitTimeout if that takes longer than `timeout_sec`.
+        """
         return await self._streams.wait(run_id, timeout_sec)
 
     async def cancel_run(

@@ -204,7 +204,10 @@ class RunMethods(Methods):
         return self._streams.watch(run_id, include, since, timeout_sec)
 
     def wait(self, run_id: str, timeout_sec: float | None = None) -> RunSnapshot:
-        """The finished run, however it ended; WaitTimeout if that takes longer than `timeout_sec`."""
+        """The finished run, however it ended; `result` is what a completed one returned.
+
+        WaitTimeout if that takes longer than `timeout_sec`.
+        """
         return self._streams.wait(run_id, timeout_sec)
 
     def cancel_run(

@@ -31,8 +31,19 @@ TEXTS = {
     "the part 'workflow' is missing: the flow.yaml as a file": (
         "パート 'workflow' がありません。flow.yaml をファイルとして送ってください"
     ),
+    # Hosts
+    "the request has {count} Host headers; one is required": (
+        "リクエストの Host ヘッダーが {count} 個です。1 個だけ送ってください"
+    ),
+    "the Host header {text} is not a name or an address with an optional port": (
+        "Host ヘッダー {text} は、名前かアドレス（とポート）の形式ではありません"
+    ),
+    "this gateway does not answer to the name {name} (PYOCO_HTTP_ALLOWED_HOSTS)": (
+        "この Gateway は名前 {name} では応答しません（PYOCO_HTTP_ALLOWED_HOSTS）"
+    ),
     # Queries
     "{name}: there is no such parameter here": "{name}: このパラメータはありません",
+    "{method} is not allowed at {path}; allowed: {methods}": "{path} で {method} は使えません。使えるメソッド: {methods}",
     "there is nothing at {path}": "{path} には何もありません",
     "cursor: it was not made by this server; start with an empty one": (
         "cursor: このサーバーが発行したものではありません。空の cursor から始めてください"

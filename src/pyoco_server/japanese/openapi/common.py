@@ -23,6 +23,11 @@ TEXTS = {
     "An API key that is not accepted, a scope that is missing, or a page of another site": (
         "API key が無効か、scope が不足しているか、他サイトのページからのリクエストです"
     ),
+    "No Host header, several of them, or a malformed one": "Host ヘッダーがないか、複数あるか、形式が不正です",
+    "A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS`": "`PYOCO_HTTP_ALLOWED_HOSTS` にないホスト名です",
+    "An invalid request, for example a query parameter that the operation does not have": (
+        "不正なリクエスト。例: その操作にないクエリパラメータ"
+    ),
     # Idempotency
     "`true`: the stored answer of an earlier request with the same key.": (
         "`true`: 同じ key の以前のリクエストに対する、保存された応答です。"

@@ -102,6 +102,15 @@ TEXTS = {
     "The gateway is alive; `nats` is the state of its broker connection.": (
         "Gateway は稼働中です。`nats` は broker との接続の状態です。"
     ),
+    "Ready": "受け付けられるかを確認する",
+    "The gateway is connected, its index is complete, and a write was acknowledged within the last second.": (
+        "Gateway が broker に接続し、索引が完成し、直近 1 秒以内に書き込みが確認されています。"
+    ),
+    "The gateway accepts runs.": "Gateway は run を受け付けます。",
+    "The gateway accepts no runs: the first reason, and all of them.": (
+        "Gateway は run を受け付けません。最初の理由と、すべての理由です。"
+    ),
+    "Broker, index and writes, as far as they could be checked.": "broker、索引、書き込みのうち、確認できたもの。",
     "`status` is about this process; `nats` says whether runs can be accepted right now.": (
         "`status` はこのプロセスの状態、`nats` は現在 run を受け付けられるかどうかです。"
     ),

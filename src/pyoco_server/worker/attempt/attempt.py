@@ -346,7 +346,8 @@ class Attempt:
         if (receipt := stop.receipt(end, stopped_by_kill)) is not None:
             return await self._fail_timed_out(last, receipt)
         if isinstance(end, RunEnded) and end.how == "completed":
-            complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id)
+            named = tuple(NodeId(name) for name in end.results)
+            complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id, result_nodes=named)
             return await self._end(await self._commit(steps, (complete,)))
         not_found = isinstance(end, RunEnded) and end.how == "flow_not_found"
         error = FlowNotFound if not_found else ExecutionFailedError

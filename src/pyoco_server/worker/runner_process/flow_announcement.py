@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from pyoco.core.models import Flow
+from pyoco.dsl.nodes import SubFlowNode, SwitchNode, TaskNode
 
 from pyoco_server.domain.fleet.flows import MAX_EDGES, MAX_FLOWS, AnnouncedFlow, FlowAnnouncement, bounded
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, MAX_NODES
@@ -116,6 +117,29 @@ def names_in_order(flow: Flow) -> tuple[str, ...]:
             del waiting[name]
             ordered.append(name)
     return tuple(ordered)
+
+
+def result_tasks(flow: Flow) -> tuple[str, ...]:
+    """The tasks whose outputs are the result: those without successors; with loops or branches those of the last step.
+
+    Names of tasks that did not run may be among them.
+    """
+    if not flow.has_control_flow():
+        sources = {before.name for task in flow.tasks for before in task.dependencies}
+        return tuple(name for name in names_in_order(flow) if name not in sources)
+    found: dict[str, None] = {}
+    pending: list[Any] = [flow.build_program()]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, TaskNode):
+            found[node.task.name] = None
+        elif isinstance(node, SwitchNode):
+            pending += [case.target for case in reversed(node.cases)]
+        elif isinstance(node, SubFlowNode):
+            pending += node.steps[-1:]
+        else:
+            pending.append(node.body)
+    return tuple(found)
 
 
 def edges_of(flow: Flow, *, most: int) -> tuple[tuple[str, str], ...]:

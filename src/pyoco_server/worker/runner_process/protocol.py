@@ -80,7 +80,10 @@ class RunJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """The run has ended and its runner is free again; `origin` is where the exception was raised."""
+    """The run has ended and its runner is free again; `origin` is where the exception was raised.
+
+    `results` are the tasks whose outputs are the result of a completed run.
+    """
 
     at: float
     how: EndKind
@@ -88,6 +91,7 @@ class RunEnded:
     message: str | None = None
     traceback: str | None = None
     origin: str | None = None
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +168,17 @@ def step_from_wire(wire: list[Any]) -> Step:
 
 
 def ended_to_wire(ended: RunEnded) -> list[Any]:
-    return [ended.at, ended.how, ended.error_type, ended.message, ended.traceback, ended.origin]
+    return [ended.at, ended.how, ended.error_type, ended.message, ended.traceback, ended.origin, ended.results]
 
 
 def ended_from_wire(wire: list[Any]) -> RunEnded:
-    at, how, error_type, message, traceback, origin = wire
-    return RunEnded(at=at, how=how, error_type=error_type, message=message, traceback=traceback, origin=origin)
+    at, how, error_type, message, traceback, origin, results = wire
+    return RunEnded(
+        at=at,
+        how=how,
+        error_type=error_type,
+        message=message,
+        traceback=traceback,
+        origin=origin,
+        results=tuple(str(name) for name in results),
+    )

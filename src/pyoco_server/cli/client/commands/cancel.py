@@ -15,7 +15,7 @@ from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.commands.runs import show_runs
 from pyoco_server.cli.client.connection import Target, connected, remote_command, report
-from pyoco_server.cli.client.ids import full_id
+from pyoco_server.cli.client.ids import full_ids
 from pyoco_server.cli.client.run_view import TERMINAL
 from pyoco_server.cli.output import localized, print_stderr
 from pyoco_server.cli.stdout import console, is_terminal
@@ -57,7 +57,7 @@ def cancel(
     if status is None and not any(filters.values()):
         words = opt.required_run_ids(run_ids, run_id_option)
         with connected(target) as client:
-            return _cancel_all(target, client, words, wait, timeout_sec, reason, form)
+            return _cancel_all(client, full_ids(target, client, words), wait, timeout_sec, reason, form)
     _check_filters(status, [*(run_ids or ()), *filter(None, [run_id_option])])
     with connected(target) as client:
         found = _matching(client, status, filters)
@@ -66,7 +66,7 @@ def cancel(
             return output.OK
         if not yes:
             _ask(found)
-        return _cancel_all(target, client, list(found), wait, timeout_sec, reason, form, by_filters=True)
+        return _cancel_all(client, list(found), wait, timeout_sec, reason, form, by_filters=True)
 
 
 def _check_filters(status: RunStatus | None, run_ids: Sequence[str]) -> None:
@@ -101,9 +101,8 @@ def _ask(found: dict[str, Json]) -> None:
 
 
 def _cancel_all(
-    target: Target,
     client: PyocoHttpClient,
-    words: Sequence[str],
+    run_ids: Sequence[str],
     wait: bool,
     timeout_sec: float | None,
     reason: str | None,
@@ -117,20 +116,20 @@ def _cancel_all(
     runs: list[Json] = []
     failed = 0
     deadline = None if timeout_sec is None else time.monotonic() + timeout_sec
-    for number, word in enumerate(words, start=1):
+    for number, run_id in enumerate(run_ids, start=1):
         try:
-            runs.append(client.cancel_run(word if by_filters else full_id(target, client, word), reason=reason))
+            runs.append(client.cancel_run(run_id, reason=reason))
         except PyocoClientError as error:
-            if len(words) == 1 or isinstance(error, GatewayUnreachable):
+            if len(run_ids) == 1 or isinstance(error, GatewayUnreachable):
                 raise
-            report(error, about=word)
+            report(error, about=run_id)
             failed += 1
         if by_filters:
-            _show_progress(number, len(words))
+            _show_progress(number, len(run_ids))
     if wait:
         runs = [_waited(client, run, deadline) for run in runs]
-    show_runs(form, runs, one=len(words) == 1 and not by_filters)
-    if by_filters or len(words) > 1:
+    show_runs(form, runs, one=len(run_ids) == 1 and not by_filters)
+    if by_filters or len(run_ids) > 1:
         ended = sum(run.get("status") in TERMINAL for run in runs)
         going, errors = len(runs) - ended, f", {failed} errors" if failed else ""
         print_stderr(

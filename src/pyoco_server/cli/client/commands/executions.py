@@ -81,7 +81,7 @@ def execute(
     ] = None,
 ) -> int:
     """Create an execution and start it. Params are merged in the order given, words last; the last one wins."""
-    merged = merge(ctx.meta["order"], words or (), params_file=params_file, params=params, param=param)
+    merged = merge(ctx.meta["order"], words, params_file=params_file, params=params, param=param)
     with connected(target) as client:
         accepted = client.execute(graph_id, merged, tag)
         execution_id = accepted["executionId"]

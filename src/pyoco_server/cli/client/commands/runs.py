@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
+from pyoco_server.cli.client.commands.logs import follow_with_logs
 from pyoco_server.cli.client.completions import flow_names
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.following import continues, exit_code, follow_run
 from pyoco_server.cli.client.ids import for_each, full_id, remember_last
 from pyoco_server.cli.client.params import merge, read_file
-from pyoco_server.cli.client.run_view import RUN_FACTS, TASK_HEAD, explanation, last_lines, task_rows
+from pyoco_server.cli.client.run_view import RUN_FACTS, TASK_HEAD, explanation, last_lines, no_result, task_rows
 from pyoco_server.cli.selection import Selection
 from pyoco_server.cli.stdout import Form, show_facts, show_lines, write, write_json, write_selected, write_table
 from pyoco_server.cli.tables import Json, text
 from pyoco_server.errors import InvalidUsage
+from pyoco_server.http_client import RunAccepted, RunSnapshot
+
+if TYPE_CHECKING:
+    from pyoco_server.http_client import PyocoHttpClient
 
 WaitOption = Annotated[bool, Option("--wait", help="Wait for the end and print the run.")]
 WatchOption = Annotated[bool, Option("--watch", help="Show it while it runs, as `watch` does.")]
+LogsOption = Annotated[
+    bool, Option("--logs", help="Show its output on stdout while it runs, and its status on stderr.")
+]
 SubmitOutput = Annotated[
     Literal["json", "table", "status"] | Selection | None,
     Option("--output", "-o", help="What to print: json, or status with --watch."),
@@ -46,18 +55,20 @@ def submit(
     run_timeout_sec: opt.RunTimeoutOption = None,
     wait: WaitOption = False,
     watch: WatchOption = False,
+    logs: LogsOption = False,
     timeout_sec: opt.TimeoutOption = None,
     form: SubmitOutput = None,
 ) -> int:
     """Run a flow that the workers serve. Params are merged in the order given, words last; the last one wins."""
-    opt.check_timeout(timeout_sec, waits=wait or watch)
+    then = Then(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
+    then.check()
     flow, pairs = opt.flow_and_words(words, flow_name, "--flow-name")
     if flow is None:
         raise InvalidUsage("no flow is given", example="pyoco-client submit hello name=Ann --watch")
     merged = merge(ctx.meta["order"], pairs, params_file=params_file, params=params, param=param)
     with connected(target) as client:
         accepted = client.submit_run(flow, merged, tag=tag, tags=opt.split_labels(tags), timeout_sec=run_timeout_sec)
-        return _after_submit(target, client, accepted, wait, watch, timeout_sec, form)
+        return then.show(client, accepted)
 
 
 @remote_command
@@ -69,40 +80,55 @@ def submit_yaml(
     run_timeout_sec: opt.RunTimeoutOption = None,
     wait: WaitOption = False,
     watch: WatchOption = False,
+    logs: LogsOption = False,
     timeout_sec: opt.TimeoutOption = None,
     form: SubmitOutput = None,
 ) -> int:
     """Run a flow.yaml; its params are the flow's defaults."""
-    opt.check_timeout(timeout_sec, waits=wait or watch)
+    then = Then(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
+    then.check()
     what = f"--workflow-file {workflow_file} (`pyoco-client init` writes a first one)"
     workflow = read_file(str(workflow_file), what, {str(workflow_file): "flow.yaml"})
     with connected(target) as client:
         accepted = client.submit_run_yaml(workflow, tag=tag, flow_name=flow_name, timeout_sec=run_timeout_sec)
-        return _after_submit(target, client, accepted, wait, watch, timeout_sec, form)
+        return then.show(client, accepted)
 
 
-def _after_submit(
-    target: Target,
-    client: Any,
-    accepted: Json,
-    wait: bool,
-    watch: bool,
-    timeout_sec: float | None,
-    form: Form | None,
-) -> int:
-    run_id = accepted["run_id"]
-    remember_last(target, client, run_id)
-    if not wait and not watch:
-        _show_run(form or "json", accepted)
-        return output.OK
-    print_submitted(run_id)
-    if watch:
-        run = follow_run(client, run_id, "json" if form == "json" else "status", timeout_sec)
-    else:
-        with continues("run", run_id):
-            run = client.wait(run_id, timeout_sec=timeout_sec)
-        _show_run(form or "json", client.get_run(run_id, include="records") if form == "table" else run)
-    return exit_code(run.get("status"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Then:
+    """What happens after a run is submitted: its id, its end or its course is shown."""
+
+    target: Target
+    wait: bool
+    watch: bool
+    logs: bool
+    timeout_sec: float | None
+    form: Form | None
+
+    def check(self) -> None:
+        """Refuse before anything is submitted what could not be shown afterwards."""
+        opt.check_timeout(self.timeout_sec, waits=self.wait or self.watch or self.logs)
+        if isinstance(self.form, Selection):
+            self.form.check((), (RunSnapshot if self.wait else RunAccepted).__annotations__)
+
+    def show(self, client: PyocoHttpClient, accepted: Json) -> int:
+        """Show the run as asked; the exit code says whether it completed, if that was waited for."""
+        run_id, form = accepted["run_id"], self.form or "json"
+        remember_last(self.target, client, run_id)
+        if not (self.wait or self.watch or self.logs):
+            _show_run(form, accepted)
+            return output.OK
+        print_submitted(run_id)
+        run: Any
+        if self.logs:
+            run = follow_with_logs(self.target, run_id, "json" if self.form == "json" else "text", self.timeout_sec)
+        elif self.watch:
+            run = follow_run(client, run_id, "json" if self.form == "json" else "status", self.timeout_sec)
+        else:
+            with continues("run", run_id):
+                run = client.wait(run_id, timeout_sec=self.timeout_sec)
+            _show_run(form, client.get_run(run_id, include="records") if form == "table" else run)
+        return exit_code(run.get("status"))
 
 
 def print_submitted(item_id: str) -> None:
@@ -146,10 +172,35 @@ def tasks(
 
 
 @remote_command
+def result(
+    target: Target,
+    run_id: opt.RunIdArgument = None,
+    run_id_option: opt.RunIdOption = None,
+    wait: Annotated[bool, Option("--wait", help="Wait for the end of the run.")] = False,
+    timeout_sec: opt.TimeoutOption = None,
+) -> int:
+    """Print what a run returned, as JSON: the output of its last task, or outputs by task if there are several."""
+    opt.check_timeout(timeout_sec, waits=wait)
+    wanted = opt.required_run_id(run_id, run_id_option)
+    with connected(target) as client:
+        wanted = full_id(target, client, wanted)
+        if wait:
+            with continues("run", wanted):
+                client.wait(wanted, timeout_sec=timeout_sec)
+        run = client.get_run(wanted)
+    if "result" in run and not run.get("result_truncated"):
+        write_json(run["result"])
+        return exit_code(run.get("status"))
+    output.print_problem(*no_result(run))
+    return output.FAILED
+
+
+@remote_command
 def watch(
     target: Target,
     run_id: opt.RunIdArgument = None,
     run_id_option: opt.RunIdOption = None,
+    logs: LogsOption = False,
     until_terminal: Annotated[bool, Option("--until-terminal", help="Exit with 1 unless it ends COMPLETED.")] = False,
     timeout_sec: opt.TimeoutOption = None,
     form: Annotated[Literal["status", "json"], Option("--output", "-o", help="Lines of text or JSON.")] = "status",
@@ -157,7 +208,11 @@ def watch(
     """Show a run while it runs, until it ends."""
     wanted = opt.required_run_id(run_id, run_id_option)
     with connected(target) as client:
-        run = follow_run(client, full_id(target, client, wanted), form, timeout_sec)
+        whole = full_id(target, client, wanted)
+        if logs:
+            run = follow_with_logs(target, whole, "json" if form == "json" else "text", timeout_sec)
+        else:
+            run = follow_run(client, whole, form, timeout_sec)
     return exit_code(run.get("status")) if until_terminal else output.OK
 
 

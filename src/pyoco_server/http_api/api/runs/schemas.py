@@ -137,6 +137,14 @@ class RunSnapshot(Open):
     api_key_id: str | None = None
     replay_of: str | None = Field(default=None, description="The run that this one replays from a dead letter.")
     graph_version: int | None = None
+    result: Any = Field(
+        default=None,
+        description="What a completed run returned: the output of the task without successors, or an object of outputs "
+        "by task if there are several. Absent while there is none.",
+    )
+    result_truncated: bool | None = Field(
+        default=None, description="true: the result was too large; it is null, or described by its size and beginning."
+    )
     error: str | None = None
     error_code: str | None = None
     last_lines: list[str] | None = None
