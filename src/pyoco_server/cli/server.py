@@ -8,17 +8,18 @@ import typer
 from typer import Option
 
 from pyoco_server.cli import output
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.cli.worker import parse_tags, parse_worker_name
 from pyoco_server.errors import InvalidUsage
 
 PROGRAM = "pyoco-server"
 EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, context_settings=HELP_NAMES)
 
 
 @app.callback()
-def server() -> None:
+def server(version: VersionOption = False) -> None:
     """Run Python workflows on a fleet of workers."""
 
 

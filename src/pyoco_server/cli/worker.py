@@ -15,6 +15,7 @@ from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.suggestions import invalid
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.errors import BrokerUnavailable, InvalidRequest
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ logger = logging.getLogger(__name__)
 task_output = logging.getLogger("pyoco_server.task")
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog=EXAMPLE, context_settings=HELP_NAMES)
 def worker(
     nats_url: Annotated[str | None, Option(help="Where NATS is (PYOCO_NATS_URL).")] = None,
     data_dir: Annotated[str | None, Option(help="Data folder of a local `pyoco-server up`: finds its NATS.")] = None,
@@ -53,6 +54,7 @@ def worker(
     wheel_sync_dir: Annotated[str | None, Option(help="Install folder; workers of a machine may share it.")] = None,
     wheel_sync_interval_sec: Annotated[float | None, Option(help="How often to look for new ones.")] = None,
     wheel_install_timeout_sec: Annotated[float | None, Option(help="Longest installation.")] = None,
+    version: VersionOption = False,
 ) -> int:
     """Take runs from the queue and run them."""
     name = parse_worker_name(worker_id, PROGRAM) if worker_id else default_worker_id()
