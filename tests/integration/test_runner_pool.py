@@ -502,12 +502,13 @@ async def test_a_resolver_that_breaks_later_fails_its_jobs(
     flows = tmp_path / "changing_flows.py"
     flows.write_text(
         "import os\nfrom pyoco.core.models import Flow, Task\n"
+        "if os.path.exists('broken'): 1 / 0\n"
         "def resolve(name): return Flow(name=name) >> Task(func=lambda: os._exit(1), name='vanish')\n"
     )
     pool = RunnerPool(f"{flows}:resolve", 1, output)
     await pool.start()
 
-    flows.write_text("1 / 0")
+    (tmp_path / "broken").touch()
     died_of(await play(pool, "any"))
     ended = ended_of(await play(pool, "any"))
     await pool.close()

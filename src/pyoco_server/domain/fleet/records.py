@@ -26,6 +26,19 @@ class WorkerState(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCode:
+    """The version of the flows' sources that a worker serves. None: it found no sources to name.
+
+    `changed`: the files on disk are another version, which is not served. `error`: why a version could not be loaded.
+    """
+
+    version: str | None
+    reload: bool
+    changed: bool = False
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerRecord:
     """What a worker last reported. `instance_id` is new with each start, `worker_id` is chosen by the operator."""
 
@@ -41,9 +54,12 @@ class WorkerRecord:
     stopped_at: float | None = None
     stop_reason: str | None = None
     wheel_sync: Mapping[str, Any] | None = None
+    code: WorkerCode | None = None
     flows: tuple[AnnouncedFlow, ...] = ()
     isolation: Isolation = "shared"  # workers that do not say it share their runners
     runner_user: str | None = None
+    # Whether it serves no other flows than these, as far as its resolver says.
+    flows_complete: bool = False
     hidden: bool = False
 
     def reported_state(self) -> WorkerState:

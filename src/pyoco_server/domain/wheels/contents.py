@@ -108,7 +108,7 @@ def _check_entries(archive: ZipFile, size: int, name: WheelName) -> dict[str, Zi
     _check_folder(folder, name)
     missing = [one for one in NEEDED if f"{folder}/{one}" not in paths]
     if missing:
-        raise InvalidRequest(f"{name.file_name} has no {' and no '.join(missing)} in its *.dist-info")
+        raise InvalidRequest(f"{name.file_name} has no {', '.join(missing)} in its *.dist-info")
     return {one: paths[f"{folder}/{one}"] for one in MAX_LOADED_BYTES if f"{folder}/{one}" in paths}
 
 

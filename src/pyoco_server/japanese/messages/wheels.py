@@ -44,8 +44,7 @@ TEXTS = {
     "{name} has {count} folders *.dist-info instead of one": (
         "{name} の *.dist-info フォルダが {count} 個あります（必要なのは 1 個です）"
     ),
-    "{name} has no {files} in its *.dist-info": "{name} の *.dist-info に {files:ja} がありません",
-    "{one} and no {other}": "{one} と {other}",
+    "{name} has no {files} in its *.dist-info": "{name} の *.dist-info に {files} がありません",
     "{name} has a file that would leave its folder, or no file name: {shown}": (
         "{name} に、フォルダの外に出るか名前のないファイルがあります: {shown}"
     ),
@@ -53,7 +52,7 @@ TEXTS = {
     "{name} has a link or a device: {shown}": "{name} にリンクかデバイスがあります: {shown}",
     "{name} has a folder of another wheel: {folder}": "{name} に別の wheel のフォルダがあります: {folder}",
     "{name}: its METADATA must have Name and Version once": "{name}: METADATA の Name と Version は 1 つずつ必要です",
-    "{name}: its METADATA is of {other}": "{name}: METADATA は {other} のものです",
+    "{name}: its METADATA is of {package} {version}": "{name}: METADATA は {package} {version} のものです",
     "{name} has sha256 {digest}, and the registry says {registered}": (
         "{name} の sha256 は {digest} ですが、登録値は {registered} です"
     ),

@@ -6,11 +6,13 @@ import asyncio
 import os
 import socket
 import sys
+import tempfile
 from collections import deque
 from typing import Any
 
 import orjson
 
+from pyoco_server.worker.runner_pool.code import Code
 from pyoco_server.worker.runner_pool.runner_user import FORK_SERVER, RunnerUser
 from pyoco_server.worker.runner_process import process_tree
 from pyoco_server.worker.runner_process.protocol import CorruptFrame, Decoder, encode
@@ -35,17 +37,21 @@ class ForkClient:
         self._loop.add_reader(channel, self._on_readable)
 
     @classmethod
-    async def start(cls, resolver: str, lease: EnvironmentLease, user: RunnerUser | None = None) -> ForkClient:
+    async def start(cls, code: Code, lease: EnvironmentLease, user: RunnerUser | None = None) -> ForkClient:
         """Starts a fork server. It dies with the calling thread, so call this from the main thread.
 
         It is of the runners' user too, because an environment may have code of wheels that runs when Python starts.
         """
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, tempfile.TemporaryFile() as sources:
+            # Any bytes as text, and back.
+            sources.write(orjson.dumps({path: content.decode("latin-1") for path, content in code.files.items()}))
+            sources.flush()
             ours.setblocking(False)
             settings = {
                 "descriptor": theirs.fileno(),
-                "resolver": resolver,
+                "sources_descriptor": sources.fileno(),
+                "resolver": code.resolver,
                 "supervisor_pid": os.getpid(),
                 "sys_path": lease.environment.path_over(sys.path),
                 "pythonpath": os.environ.get("PYTHONPATH"),
@@ -59,7 +65,7 @@ class ForkClient:
                     *(command if user is None else user.command(*command)),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=2,  # standard output belongs to the supervisor's own log
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[theirs.fileno(), sources.fileno()],
                     env=variables if user is None else user.variables(variables),
                 )
             except BaseException:

@@ -5,7 +5,7 @@ receives requests and sends batched steps:
 
     reader:  ["run", job] ──▶ queue ──▶ main: run_job ──▶ outbox ──▶ ["steps", [step, …], ended | null]
              ["cancel", run id] ──▶ switch of that run              (after 10 ms, or with the end of the run)
-             ["announce", names] ──▶ queue ──▶ main: announce ──▶ ["announced", flows, left out]
+             ["announce", names] ──▶ queue ──▶ main: announce ──▶ ["announced", flows, left out, is complete]
 """
 
 from __future__ import annotations
