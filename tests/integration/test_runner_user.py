@@ -19,7 +19,7 @@ import pytest
 
 from integration.test_runner_pool import pids_in, wait_until_ended
 from pyoco_server.errors import RunnerUserUnusable
-from pyoco_server.worker.runner_pool.runner_user import check_runner_user, parse_runner_user
+from pyoco_server.worker.runner_process.runner_user import check_runner_user, parse_runner_user
 
 USER = "nobody"
 FLOWS = f"{Path(__file__).with_name('attack_flows.py')}:resolve"
@@ -31,7 +31,7 @@ import asyncio, json, os, sys
 from pathlib import Path
 from pyoco_server.errors import PyocoError
 from pyoco_server.worker.runner_pool.pool import RunnerPool
-from pyoco_server.worker.runner_pool.runner_user import check_runner_user, parse_runner_user
+from pyoco_server.worker.runner_process.runner_user import check_runner_user, parse_runner_user
 from pyoco_server.worker.runner_process.process_tree import hide_memory
 from pyoco_server.worker.runner_process.protocol import RunJob
 

@@ -116,9 +116,9 @@ async def _work(
 ) -> None:
     from pyoco_server.bootstrap import open_stores
     from pyoco_server.worker.runner_pool.pool import RunnerPool
-    from pyoco_server.worker.runner_pool.runner_user import check_runner_user, parse_runner_user
     from pyoco_server.worker.runner_process.flow_announcement import parse_names
     from pyoco_server.worker.runner_process.process_tree import hide_memory
+    from pyoco_server.worker.runner_process.runner_user import check_runner_user, parse_runner_user
     from pyoco_server.worker.supervisor.supervisor import Supervisor, unless_stopped
     from pyoco_server.worker.wheels.wheel_sync import WheelSync
 

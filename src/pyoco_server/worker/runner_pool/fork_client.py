@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 
 from pyoco_server.worker.runner_pool.code import Code
-from pyoco_server.worker.runner_pool.runner_user import FORK_SERVER, RunnerUser
 from pyoco_server.worker.runner_process import process_tree
 from pyoco_server.worker.runner_process.protocol import CorruptFrame, Decoder, encode
+from pyoco_server.worker.runner_process.runner_user import FORK_SERVER, RunnerUser
 from pyoco_server.worker.wheels.environments import EnvironmentLease
 from pyoco_server.worker.wheels.venv_builder import user_code_variables
 

@@ -13,9 +13,9 @@ from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.worker.runner_pool.code import Code
 from pyoco_server.worker.runner_pool.fork_client import ForkClient
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
-from pyoco_server.worker.runner_pool.runner_user import RunnerUser
 from pyoco_server.worker.runner_process.flow_announcement import ANNOUNCE_LIMIT_SEC
 from pyoco_server.worker.runner_process.protocol import RunnerDied
+from pyoco_server.worker.runner_process.runner_user import RunnerUser
 from pyoco_server.worker.wheels.environments import EnvironmentLease
 
 logger = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class RunnerGroup:
         self._on_output = on_output
         self._client: ForkClient | None = None
         self._client_lock = asyncio.Lock()
+        self._forking = 0
         self._is_closed = False
 
     @property
@@ -50,6 +51,13 @@ class RunnerGroup:
 
     async def fork(self) -> ProcessRunner:
         """Forks a runner, not warm yet; `OSError` if that is impossible."""
+        self._forking += 1
+        try:
+            return await self._fork()
+        finally:
+            self._forking -= 1
+
+    async def _fork(self) -> ProcessRunner:
         client = await self._live_client()
         ours, theirs = socket.socketpair()
         log_reader, log_writer = os.pipe()
@@ -99,6 +107,13 @@ class RunnerGroup:
             runner.kill()
             # A replaced group is closed with its last runner, and this is one of them.
             await asyncio.wait([runner.exited])
+
+    async def rest(self) -> None:
+        """Stops the fork server if it has no runner; the next fork starts another one."""
+        async with self._client_lock:
+            if self._client is not None and not self._alive and not self._forking:
+                client, self._client = self._client, None
+                await client.close()
 
     async def close(self) -> None:
         """Kills every runner with its descendants, waits for their exit, and releases the environment."""
