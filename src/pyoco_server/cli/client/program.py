@@ -41,6 +41,7 @@ COMMANDS = (
     Entry("watch", runs.watch, f"watch {EXAMPLE_ID} --until-terminal"),
     Entry("logs", logs.run_logs, f"logs {EXAMPLE_ID} --follow --tail 100"),
     Entry("cancel", runs.cancel, f"cancel --run-id {EXAMPLE_ID} --wait --timeout-sec 60"),
+    Entry("rerun", runs.rerun, f"rerun {EXAMPLE_ID} --param name=Ann --watch"),
     Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
     Entry("execute", executions.execute, "execute release --param version=1.4.0 --watch"),
     Entry("execution", executions.execution, f"execution {EXAMPLE_ID}"),

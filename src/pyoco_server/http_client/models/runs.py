@@ -27,6 +27,12 @@ class RunAccepted(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class Rerun(RunAccepted):
+    """The new run, and the one that it repeats."""
+
+    rerun_of: str
+
+
 class RunSummary(TypedDict):
     """A run in a list; with `include` it also has the fields of a snapshot."""
 
@@ -86,6 +92,7 @@ class RunSnapshot(TypedDict):
     workflow_yaml_sha256: NotRequired[str | None]
     workflow_yaml_bytes: NotRequired[int | None]
     replay_of: NotRequired[str | None]
+    rerun_of: NotRequired[str | None]
     wheels: NotRequired[list[WheelUsed]]
 
 

@@ -32,6 +32,9 @@ TEXTS = {
     ),
     "The flow.yaml to run.": "実行する flow.yaml。",
     "The name of the flow.": "flow の名前。",
+    "Run it again: a new run with the same flow, tag, labels and YAML, and its params where none are given.": (
+        "同じ flow・tag・ラベル・YAML の新しい run として再実行します。指定しない params は元の run と同じです。"
+    ),
     "Show a run.": "run を表示します。",
     "The run.": "run の id。",
     "The same, as an option.": "同じものをオプションで指定します。",

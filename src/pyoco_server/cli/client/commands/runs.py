@@ -93,6 +93,30 @@ def submit_yaml(
         return _after_submit(client, accepted, wait, watch, timeout_sec, form)
 
 
+@remote_command
+def rerun(
+    target: Target,
+    ctx: typer.Context,
+    run_id: opt.RunIdArgument = None,
+    run_id_option: opt.RunIdOption = None,
+    params_file: opt.ParamsFileOption = None,
+    params: opt.ParamsOption = None,
+    param: opt.ParamOption = None,
+    strict: opt.StrictOption = True,
+    wait: WaitOption = False,
+    watch: WatchOption = False,
+    timeout_sec: opt.TimeoutOption = None,
+    form: SubmitOutput = None,
+) -> int:
+    """Run it again: a new run with the same flow, tag, labels and YAML, and its params where none are given."""
+    opt.check_timeout(timeout_sec, waits=wait or watch)
+    wanted = opt.required_run_id(run_id, run_id_option)
+    merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
+    with connected(target) as client:
+        accepted = client.rerun(wanted, merged, strict=strict)
+        return _after_submit(client, accepted, wait, watch, timeout_sec, form)
+
+
 def _after_submit(
     client: Any, accepted: Json, wait: bool, watch: bool, timeout_sec: float | None, form: str | None
 ) -> int:
