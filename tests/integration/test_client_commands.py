@@ -156,6 +156,16 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
     }
 
 
+def test_a_rerun_sends_the_params_that_change(end: RunClient, server: StandIn) -> None:
+    server.responses[f"/runs/{RUN_ID}/rerun"] = {"run_id": RUN_ID, "status": "PENDING", "rerun_of": RUN_ID}
+
+    code = end("rerun", RUN_ID, "--param", "n=2")
+
+    assert code == 0
+    assert server.requests == [("POST", f"/runs/{RUN_ID}/rerun")]
+    assert json.loads(server.bodies[0]) == {"params": {"n": 2}, "strict": True}
+
+
 def test_no_strict_queues_what_no_worker_can_run_and_prints_the_warnings(end: RunClient, server: StandIn) -> None:
     server.responses["/runs"] = {"run_id": RUN_ID, "status": "PENDING", "warnings": ["no worker \x1b[31mserves it"]}
 

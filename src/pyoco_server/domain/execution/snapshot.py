@@ -76,6 +76,7 @@ _REQUEST = (
     "workflow_yaml_bytes",
     "replay_of",
     "graph_version",
+    "rerun_of",
 )
 
 # Marks the stored bytes of a snapshot whose records were dropped.

@@ -180,6 +180,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     replay_of: RunId | None = None
     work: Work = Work.QUEUED
     graph_version: int | None = None
+    rerun_of: RunId | None = None
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
