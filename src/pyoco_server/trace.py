@@ -36,7 +36,12 @@ class _TaskStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(_TaskStep):
-    """The node runs; `nth` counts its starts in this attempt (retries and loops have many), from 1."""
+    """The node runs; `nth` counts its starts in this attempt (retries and loops have many), from 1.
+
+    `limit_sec` is how long it may take, with its retries.
+    """
+
+    limit_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +124,8 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
     """pyoco's callbacks as steps, in order, from any thread.
 
     The sink is called under a lock in the thread of the task: it must be quick. An exception that it raises at a
-    TaskStarted keeps that node from running.
+    TaskStarted keeps that node from running. `time_limits_sec` are those that the engine watches, `stop_limits_sec`
+    those at which the worker stops the run.
     """
 
     def __init__(
@@ -128,11 +134,13 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
         *,
         clock: Callable[[], float] = time.time,
         time_limits_sec: Mapping[str, float] | None = None,
+        stop_limits_sec: Mapping[str, float] | None = None,
         hide_frames_of: str = "",
     ) -> None:
         self._sink = sink
         self._clock = clock
         self._time_limits_sec = time_limits_sec or {}
+        self._stop_limits_sec = stop_limits_sec or {}
         self._hide_frames_of = hide_frames_of
         self._lock = threading.Lock()
         self._starts: dict[str, int] = {}
@@ -168,7 +176,8 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
     def _start(self, node_name: str) -> None:
         with self._lock:
             nth = self._starts.get(node_name, 0) + 1
-            self._sink(TaskStarted(at=self._clock(), node=node_name, nth=nth))
+            limit_sec = self._stop_limits_sec.get(node_name)
+            self._sink(TaskStarted(at=self._clock(), node=node_name, nth=nth, limit_sec=limit_sec))
             self._starts[node_name] = self._open[node_name] = nth
 
     def on_node_end(self, node_name: str, duration_ms: float) -> None:

@@ -172,6 +172,11 @@ def stuck() -> None:
     for_ever.wait()
 
 
+def polls(ctx: Any) -> None:
+    while not ctx.is_cancelled:
+        for_ever.wait(0.01)
+
+
 async def waits_for_ever(ctx: Any) -> None:
     ctx.progress(42, "halfway")
     await asyncio.sleep(1000)
@@ -189,6 +194,8 @@ BAD = (
 )
 GOOD = (forks, forks_and_exits, leaves_a_thread, leaves_a_program, leaves_tasks, large, fine, stuck, waits_for_ever)
 FLOWS = {func.__name__: _flow(func) for func in (*BAD, *GOOD)}
+FLOWS["sleeps_beyond_its_limit"] = Flow(name="limited") >> TaskWrapper(Task(func=stuck, name="stuck", timeout_sec=0.3))
+FLOWS["observes_its_limit"] = Flow(name="limited") >> TaskWrapper(Task(func=polls, name="polls", timeout_sec=0.3))
 
 
 def resolve(flow_name: str) -> Flow:

@@ -148,11 +148,24 @@ async def test_a_runner_killed_from_outside_fails_its_run_and_is_replaced(world:
 # --- limits and cancels -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("flow_name", "how"), [("sleeps_beyond_its_limit", "killed"), ("observes_its_limit", "cooperative")]
+)
+async def test_a_task_over_its_own_limit_ends_its_run(
+    world: World, written: list[str], flow_name: str, how: str
+) -> None:
+    run = await play(world, flow_name, "FAILED")
+
+    assert (run["error_code"], run["timeout"]["how"], run["timeout"]["limit_sec"]) == ("ERR-PYOCO-0042", how, 0.3)
+    assert set(run["tasks"].values()) == {"FAILED"}
+    await check_next_run(world)
+
+
 async def test_a_task_that_ignores_its_timeout_is_killed(world: World, written: list[str]) -> None:
     run = await play(world, "stuck", "FAILED", timeout_sec=0.3)
 
     assert (run["error_code"], run["timeout"]["how"]) == ("ERR-PYOCO-0042", "killed")
-    assert "while running stuck; its process was killed" in run["error"]
+    assert "while running stuck; it did not stop within" in run["error"]
     assert run["last_lines"][0] == "about to go wrong"
     await check_next_run(world)
 

@@ -197,6 +197,16 @@ def test_an_isolated_failure_is_reported_once_and_the_run_completes() -> None:
     assert ended.how == "completed"
 
 
+def test_the_limit_of_a_task_is_reported_unless_only_the_task_may_fail() -> None:
+    limited = named("limited", lambda: None, timeout_sec=60.0)
+    isolated = named("isolated", lambda: None, timeout_sec=60.0, fail_policy="isolate")
+
+    steps, _ = play(flow_of(limited, isolated, named("free", lambda: None)))
+
+    limits = {step.node: step.limit_sec for step in steps if isinstance(step, TaskStarted)}
+    assert limits == {"limited": 60.0, "isolated": None, "free": None}
+
+
 def test_a_task_that_outlasts_its_timeout_failed_even_if_it_returned() -> None:
     steps, ended = play(flow_of(named("slow", lambda: threading.Event().wait(0.05), timeout_sec=0.01)))
 

@@ -289,6 +289,7 @@ class Attempt:
         try:
             async for update in runner.updates():
                 log.note_steps(update.steps)
+                stop.note_steps(update.steps)
                 if update.end is not None:
                     return update, stop
                 await self._record(update.steps)
@@ -367,7 +368,8 @@ class Attempt:
 
     async def _fail_timed_out(self, last: RunUpdate, receipt: TimeoutReceipt) -> Outcome:
         held = [node_id for node_id, node in self.session.execution.nodes.items() if node.status.is_held]
-        failure = timeout_failure(receipt, running_nodes(held, last.steps))
+        running, grace_sec = running_nodes(held, last.steps), self._context.config.cancel_grace_period_sec
+        failure = timeout_failure(receipt, running, grace_sec)
         return await self._fail(RunTimedOut, failure, last, receipt)
 
     async def _fail(

@@ -176,16 +176,20 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
         if not getattr(task.func, "guarded_by_pyoco_server", False):
             task.func = _guarded(task.func)
 
-    # In a flow with loops or branches the engine has no deadlines.
-    limits = {} if flow.has_control_flow() else {t.name: t.timeout_sec for t in flow.tasks if t.timeout_sec}
+    # In a flow with loops or branches the engine has no deadlines, and every failure ends the run.
+    limits = {t.name: t.timeout_sec for t in flow.tasks if t.timeout_sec}
+    isolated = () if flow.has_control_flow() else [t.name for t in flow.tasks if t.fail_policy == "isolate"]
+    stopping = {name: limit_sec for name, limit_sec in limits.items() if name not in isolated}
     progress = ProgressThrottle(emit)
     sink = _StepSink(emit, cancel, progress)
-    trace = NatsKvTraceBackend(sink, time_limits_sec=limits, hide_frames_of=__file__)
+    watched = {} if flow.has_control_flow() else limits
+    trace = NatsKvTraceBackend(sink, time_limits_sec=watched, stop_limits_sec=stopping, hide_frames_of=__file__)
     sink.run = _CurrentRun(trace=trace, cancel=cancel, pid=os.getpid())
     context = RunContext(run_id=job.run_id)
 
     def cancel_engine() -> None:
-        if context.status == RunStatus.RUNNING:
+        # FAILED: the engine has failed the run at a task's deadline and waits for that task.
+        if context.status in (RunStatus.RUNNING, RunStatus.FAILED):
             context.status = RunStatus.CANCELLING
 
     with cancel.calls(cancel_engine):

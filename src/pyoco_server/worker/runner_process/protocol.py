@@ -134,7 +134,7 @@ def job_from_wire(fields: dict[str, Any]) -> RunJob:
 def step_to_wire(step: Step) -> list[Any]:
     match step:
         case TaskStarted():
-            return ["began", step.at, step.node, step.nth]
+            return ["began", step.at, step.node, step.nth, step.limit_sec]
         case TaskProgressed():
             return ["progressed", step.at, step.node, step.nth, step.percent, step.message]
         case TaskSucceeded():
@@ -149,8 +149,8 @@ def step_to_wire(step: Step) -> list[Any]:
 
 def step_from_wire(wire: list[Any]) -> Step:
     match wire:
-        case ["began", at, node, nth]:
-            return TaskStarted(at=at, node=node, nth=nth)
+        case ["began", at, node, nth, limit_sec]:
+            return TaskStarted(at=at, node=node, nth=nth, limit_sec=limit_sec)
         case ["progressed", at, node, nth, percent, message]:
             return TaskProgressed(at=at, node=node, nth=nth, percent=percent, message=message)
         case ["succeeded", at, node, nth, output]:
