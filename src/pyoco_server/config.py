@@ -203,6 +203,12 @@ class NatsBackendConfig:
         "", PRINTABLE, "Flows that a worker announces: names joined by commas. Empty: those its resolver says it has."
     )
 
+    secret_params: str = _setting(
+        "*password*,*passwd*,*passphrase*,*secret*,*token*,*api_key*,*apikey*,*credential*",
+        ANY_TEXT,
+        "Params whose values a worker removes from errors, tracebacks and dead letters: patterns of names, joined by "
+        "commas. `-` removes none.",
+    )
     code_reload: bool = _setting(
         False,
         YES_OR_NO,

@@ -81,8 +81,17 @@ class ErrorDescription:
     origin: str | None
 
 
-def describe_error(error: BaseException, *, hide_frames_of: str = "") -> ErrorDescription:
-    """Describes any exception, even one whose `__str__` raises; frames up to the last of that file are left out."""
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def describe_error(
+    error: BaseException, *, hide_frames_of: str = "", mask: Callable[[str], str] = _as_it_is
+) -> ErrorDescription:
+    """Describes any exception, even one whose `__str__` raises; frames up to the last of that file are left out.
+
+    `mask` gets the texts in full, before they are cut.
+    """
     trimmed = _frames_after(error.__traceback__, hide_frames_of)
     lines = traceback.format_exception(type(error), error, trimmed)
     name = type(error).__name__
@@ -94,8 +103,8 @@ def describe_error(error: BaseException, *, hide_frames_of: str = "") -> ErrorDe
     origin = encodable(f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}") if frames else None
     return ErrorDescription(
         error_type=encodable(name),
-        message=encodable(message, MESSAGE_CAP_BYTES),
-        traceback=_tail(encodable("".join(lines)), TRACEBACK_CAP_BYTES),
+        message=encodable(mask(message), MESSAGE_CAP_BYTES),
+        traceback=_tail(encodable(mask("".join(lines))), TRACEBACK_CAP_BYTES),
         origin=origin,
     )
 
@@ -136,12 +145,14 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
         time_limits_sec: Mapping[str, float] | None = None,
         stop_limits_sec: Mapping[str, float] | None = None,
         hide_frames_of: str = "",
+        mask: Callable[[str], str] = _as_it_is,
     ) -> None:
         self._sink = sink
         self._clock = clock
         self._time_limits_sec = time_limits_sec or {}
         self._stop_limits_sec = stop_limits_sec or {}
         self._hide_frames_of = hide_frames_of
+        self._mask = mask
         self._lock = threading.Lock()
         self._starts: dict[str, int] = {}
         self._open: dict[str, int] = {}
@@ -193,7 +204,7 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
                 self._sink(TaskSucceeded(at=self._clock(), node=node_name, nth=nth, output=output))
 
     def on_node_error(self, node_name: str, error: BaseException) -> None:
-        failure = describe_error(error, hide_frames_of=self._hide_frames_of)
+        failure = describe_error(error, hide_frames_of=self._hide_frames_of, mask=self._mask)
         with self._lock:
             nth = self._open.pop(node_name, None)
             if nth is None:

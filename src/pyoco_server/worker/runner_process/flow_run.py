@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, RunStatus
 
+from pyoco_server.domain.secret_params import SecretMask
 from pyoco_server.trace import (
     NatsKvTraceBackend,
     Step,
@@ -125,16 +126,17 @@ def run_job(resolver: Resolver, job: RunJob, emit: Emit, cancel: CancelSwitch) -
         flow = resolver(job.flow_name) if job.workflow_yaml is None else load_flow_yaml(job)
     except KeyError as error:
         if job.workflow_yaml is not None:
-            return _failed(error)
+            return _failed(error, SecretMask(job.params, job.secret_params))
         flow = None
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # around the user's flow
-        return _failed(error)
+        return _failed(error, SecretMask(job.params, job.secret_params))
     if flow is None:
         message = encodable(f"no flow named {job.flow_name!r} is served here")
         return RunEnded(at=time.time(), how="flow_not_found", error_type="FlowNotFound", message=message)
     if not isinstance(flow, Flow):
         kind = type(flow).__name__
-        return _failed(TypeError(f"the resolver returned a {kind} for {job.flow_name!r}, not a pyoco Flow"))
+        no_flow = TypeError(f"the resolver returned a {kind} for {job.flow_name!r}, not a pyoco Flow")
+        return _failed(no_flow, SecretMask(job.params, job.secret_params))
     return run_flow(flow, job, emit, cancel)
 
 
@@ -142,8 +144,9 @@ def run_flow(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> RunEn
     """Runs the flow to its end. A cancel requested before that end wins over the engine's result."""
     streams = sys.stdout, sys.stderr
     failure: BaseException | None = None
+    mask = SecretMask(job.params, job.secret_params)
     try:
-        _run_engine(flow, job, emit, cancel)
+        _run_engine(flow, job, emit, cancel, mask)
     except RunCancelled as cancelled:
         failure = cancelled
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # around the user's flow
@@ -153,11 +156,11 @@ def run_flow(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> RunEn
         _thread.run = None
     if cancel.is_set():
         return RunEnded(at=time.time(), how="cancelled")
-    return RunEnded(at=time.time(), how="completed") if failure is None else _failed(failure)
+    return RunEnded(at=time.time(), how="completed") if failure is None else _failed(failure, mask)
 
 
-def _failed(error: BaseException) -> RunEnded:
-    described = describe_error(error, hide_frames_of=__file__)
+def _failed(error: BaseException, mask: SecretMask) -> RunEnded:
+    described = describe_error(error, hide_frames_of=__file__, mask=mask)
     return RunEnded(
         at=time.time(),
         how="failed",
@@ -168,7 +171,7 @@ def _failed(error: BaseException) -> RunEnded:
     )
 
 
-def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> None:
+def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch, mask: SecretMask) -> None:
     if cancel.is_set():
         raise RunCancelled
     emit(TasksDeclared(at=time.time(), nodes=names_in_order(flow)))
@@ -183,7 +186,9 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
     progress = ProgressThrottle(emit)
     sink = _StepSink(emit, cancel, progress)
     watched = {} if flow.has_control_flow() else limits
-    trace = NatsKvTraceBackend(sink, time_limits_sec=watched, stop_limits_sec=stopping, hide_frames_of=__file__)
+    trace = NatsKvTraceBackend(
+        sink, time_limits_sec=watched, stop_limits_sec=stopping, hide_frames_of=__file__, mask=mask
+    )
     sink.run = _CurrentRun(trace=trace, cancel=cancel, pid=os.getpid())
     context = RunContext(run_id=job.run_id)
 

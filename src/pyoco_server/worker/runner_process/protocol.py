@@ -76,6 +76,7 @@ class RunJob:
     attempt: int
     workflow_yaml: str | None = None  # without it the resolver finds the flow by its name
     callable_allow: tuple[str, ...] = ()
+    secret_params: tuple[str, ...] = ()  # patterns of names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,8 @@ def announcement_from_wire(flows: object, left_out: object) -> FlowAnnouncement:
 
 
 def job_from_wire(fields: dict[str, Any]) -> RunJob:
-    return RunJob(**fields | {"callable_allow": tuple(fields["callable_allow"])})
+    tuples = {name: tuple(fields[name]) for name in ("callable_allow", "secret_params")}
+    return RunJob(**fields | tuples)
 
 
 # Steps are lists, not objects: encoding and matching them takes half the time, and short runs notice.
