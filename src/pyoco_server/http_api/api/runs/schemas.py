@@ -117,6 +117,7 @@ class TimeoutReceipt(BaseModel):
     reached_at: float
     stopped_at: float
     how: str
+    task: str | None = Field(default=None, description="The task whose limit it is; absent for that of the run.")
 
 
 class RunSummary(Open):
