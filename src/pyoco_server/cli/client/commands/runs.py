@@ -77,7 +77,8 @@ def submit_yaml(
 ) -> int:
     """Run a flow.yaml; its params are the flow's defaults."""
     opt.check_timeout(timeout_sec, waits=wait or watch)
-    what = f"--workflow-file {workflow_file} (`pyoco-client init` writes a first one)"
+    first = output.localized("(`pyoco-client init` writes a first one)", "（`pyoco-client init` で作成できます）")
+    what = f"--workflow-file {workflow_file} {first}"
     workflow = read_file(str(workflow_file), what, {str(workflow_file): "flow.yaml"})
     with connected(target) as client:
         accepted = client.submit_run_yaml(workflow, tag=tag, flow_name=flow_name, timeout_sec=run_timeout_sec)
