@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -26,6 +27,9 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("quick"), max_examples=2_000, derandomize=False)
 settings.load_profile("long" if LONG else "quick")
+
+# Neither the profiles nor the last run of the person who runs the tests.
+os.environ |= {"XDG_CONFIG_HOME": f"{os.devnull}/config", "XDG_STATE_HOME": f"{os.devnull}/state"}
 
 # A shell starts background jobs with SIGINT ignored, and programs that the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -213,6 +213,19 @@ class NatsBackendConfig:
     worker_flows: str = _setting(
         "", PRINTABLE, "Flows that a worker announces: names joined by commas. Empty: those its resolver says it has."
     )
+    runner_isolation: str = _setting(
+        "tenant",
+        _one_of("shared", "tenant", "run"),
+        "What a runner serves one after the other: any runs, those of one tenant, or one run. Without access control "
+        "all runs are of one tenant.",
+    )
+
+    code_reload: bool = _setting(
+        False,
+        YES_OR_NO,
+        "Whether a worker loads files of its flows that are saved while it runs. Otherwise it serves the version that "
+        "it started with. `pyoco-server up` loads them unless this is set.",
+    )
 
     # Job consumers (an existing consumer keeps what it was made with)
     consumer_ack_wait_sec: float = _setting(30.0, ABOVE_ZERO, "AckWait: silence before a job is redelivered.")
@@ -423,7 +436,12 @@ def user_data_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def names_a_broker(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether a broker was configured; otherwise the one of the data folder is used, if it runs."""
-    return bool(environ.get(BY_NAME["nats_url"].variable, "").strip())
+    return is_set("nats_url", environ)
+
+
+def is_set(name: str, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the setting has a variable; an empty one does not count."""
+    return bool(environ.get(BY_NAME[name].variable, "").strip())
 
 
 def load_dotenv(environ: MutableMapping[str, str]) -> None:

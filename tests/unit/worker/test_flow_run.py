@@ -106,7 +106,7 @@ def test_a_flow_reports_its_nodes_outputs_and_completion() -> None:
         ("succeeded", "describe", 1),
     ]
     assert outputs(steps) == {"double": 42, "describe": {"value": 42}}
-    assert ended.how == "completed"
+    assert (ended.how, ended.results) == ("completed", ("describe",))
     assert steps[0].at <= ended.at
 
 
@@ -153,9 +153,42 @@ def test_a_retry_that_succeeds_is_not_a_failure() -> None:
 
     steps, ended = play(flow_of(named("flaky", flaky, retries=3)))
 
-    assert summary(steps) == [("began", "flaky", 1), ("succeeded", "flaky", 1)]
+    assert failures(steps) == []
     assert outputs(steps) == {"flaky": 2}
     assert ended.how == "completed"
+
+
+def test_each_try_of_a_task_is_a_start() -> None:
+    left = [OSError("first"), OSError("second")]
+
+    def flaky() -> None:
+        if left:
+            raise left.pop(0)
+
+    steps, _ = play(flow_of(named("flaky", flaky, retries=3)))
+
+    assert summary(steps) == [*(("began", "flaky", nth) for nth in (1, 2, 3)), ("succeeded", "flaky", 3)]
+
+
+def test_the_last_try_is_the_one_that_failed() -> None:
+    steps, _ = play(flow_of(named("bad", raising(OSError("no")), retries=2)))
+
+    assert summary(steps) == [*(("began", "bad", nth) for nth in (1, 2, 3)), ("failed", "bad", 3)]
+
+
+def test_a_task_that_calls_the_function_of_another_task_is_not_a_retry_of_it() -> None:
+    def inner() -> int:
+        return 1
+
+    def outer() -> int:
+        return 1 + int(flow_inner.task.func()) + int(flow_inner.task.func())
+
+    flow_inner = task(inner)
+
+    steps, _ = play(flow_of(flow_inner, task(outer)))
+
+    assert outputs(steps) == {"inner": 1, "outer": 3}
+    assert {step.nth for step in steps if isinstance(step, TaskStarted)} == {1}
 
 
 def test_an_isolated_failure_is_reported_once_and_the_run_completes() -> None:

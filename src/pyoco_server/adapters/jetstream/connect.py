@@ -39,6 +39,12 @@ DOUBT_SEC = 0.4
 API_SEC = 5.0
 # With more requests in flight than this, batching them is faster than sending each at once.
 BATCH_ABOVE = 4
+# A broker that has more than 64 MiB pending for one connection closes it, and fails all requests on it. All reads of a
+# process share its connection, and it may be busy for a moment: no more than this is requested at a time.
+READ_BUDGET_BYTES = 24 * 1024 * 1024
+READ_BYTES = 2 * 1024 * 1024
+# Subject, reply subject and frame of a message count too.
+OVERHEAD_BYTES = 64 * 1024
 # A lost connection is usually back at once; during a longer outage callers wait less.
 RECONNECT_WAIT_SEC = 1.0
 STILL_AWAY_WAIT_SEC = 0.3
@@ -62,6 +68,8 @@ class Connection:
         self._hooks: list[Callable[[], None]] = []
         self._last_error: Exception | None = None
         self._lost_at = loop.time()
+        self._one_by_one = asyncio.Semaphore(1)
+        self._batches = asyncio.Semaphore(1)
 
     @classmethod
     async def open(
@@ -115,6 +123,21 @@ class Connection:
     def max_payload(self) -> int:
         """The largest message that the server accepts, in bytes, headers included."""
         return int(self._client.max_payload)
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The most that one batch of messages may have: each message fits."""
+        return max(READ_BYTES, self.max_payload + OVERHEAD_BYTES)
+
+    @property
+    def one_by_one(self) -> asyncio.Semaphore:
+        """The turn of a request for one message; together they stay within `READ_BUDGET_BYTES`."""
+        return self._one_by_one
+
+    @property
+    def batches(self) -> asyncio.Semaphore:
+        """The turn of a request for `max_batch_bytes`; together they stay within `READ_BUDGET_BYTES`."""
+        return self._batches
 
     @property
     def server_version(self) -> tuple[int, int]:
@@ -268,6 +291,8 @@ class Connection:
             **options,
         )
         await self._client.listen(f"{self._inbox}.r.*", self._replies.receive)
+        self._one_by_one = asyncio.Semaphore(max(1, READ_BUDGET_BYTES // self.max_payload))
+        self._batches = asyncio.Semaphore(max(1, READ_BUDGET_BYTES // self.max_batch_bytes))
 
     def _lost(self) -> None:
         self._lost_at = asyncio.get_running_loop().time()

@@ -55,6 +55,10 @@ TEXTS = {
     "Flows to announce, joined by commas; by default the resolver's.": (
         "公表する flow の名前。カンマ区切り。既定は resolver の flow。"
     ),
+    "Load saved files of flows while it runs.": "実行中に保存された flow のファイルを読み込みます。",
+    "Load saved files of flows; it does unless PYOCO_CODE_RELOAD=0.": (
+        "保存された flow のファイルを読み込みます。PYOCO_CODE_RELOAD=0 でなければ読み込みます。"
+    ),
     "Install wheels for these tags.": "これらの tag 用の wheel をインストールします。",
     "Install folder; workers of a machine may share it.": "インストール先。同じマシンの worker で共有できます。",
     "How often to look for new ones.": "新しい wheel を確認する間隔（秒）。",

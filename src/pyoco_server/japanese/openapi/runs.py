@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 TEXTS = {
+    "A JSON object with values for keys of `flow.defaults`, which it overrides.": (
+        "`flow.defaults` のキーに対する値の JSON オブジェクト。defaults より優先されます。"
+    ),
     "Submit Run": "run を投入する",
     "Store and queue a run. 200 means: no kill of any process can lose it now.": (
         "run を保存し、キューに入れます。200 の後は、どのプロセスが強制終了しても失われません。"
@@ -48,6 +51,13 @@ TEXTS = {
     "The run's id, as given at submit.": "投入時に返された run の id。",
     "`records` adds task_records; `full` and `all` add all.": (
         "`records` は task_records を、`full` と `all` はすべてを追加します。"
+    ),
+    "What a completed run returned: the output of the task without successors, or an object of outputs by task if "
+    "there are several. Absent while there is none.": (
+        "完了した run の結果です。後続のないタスクの出力、複数ある場合はタスクごとの出力のオブジェクトです。ない間は省略されます。"
+    ),
+    "true: the result was too large; it is null, or described by its size and beginning.": (
+        "true なら結果が大きすぎました。結果は null か、サイズと先頭部分の説明になります。"
     ),
     "Get Tasks": "task を取得する",
     "The tasks of a run with their records.": "run の task とその記録です。",
@@ -119,6 +129,9 @@ TEXTS = {
     "A run in a list.": "一覧の run です。",
     "Grows with every change of the run.": "run が変化するたびに増えます。",
     "The run that this one replays from a dead letter.": "dead letter から再実行した元の run。",
+    "A hash of the flows' sources that it ran with; absent when its worker names none.": (
+        "実行に使った flow のソースのハッシュ。worker が示さなければありません。"
+    ),
     "The wheels of the registry that it used; absent when its worker syncs none.": (
         "使用した登録済み wheel。worker が同期していなければありません。"
     ),
