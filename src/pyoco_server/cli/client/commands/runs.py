@@ -96,7 +96,8 @@ def submit_yaml(
     then = AfterSubmit(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
     then.check()
     merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
-    what = f"--workflow-file {workflow_file} (`pyoco-client init` writes a first one)"
+    first = output.localized("(`pyoco-client init` writes a first one)", "（`pyoco-client init` で作成できます）")
+    what = f"--workflow-file {workflow_file} {first}"
     workflow = read_file(str(workflow_file), what, {str(workflow_file): "flow.yaml"})
     with connected(target) as client:
         accepted = client.submit_run_yaml(
