@@ -106,12 +106,14 @@ def test_new_removed_and_renamed_files_are_another_version(write: Write, change:
 
 
 def test_an_unchanged_settled_file_is_not_read_again(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write("flows.py", "a = 1")
+    write("flows.py", "a = 1")
     monkeypatch.setattr(code, "SETTLED_SEC", -1.0)
     reader = CodeReader("flows.py:resolve")
-    before = reader.read().files[str(path)]
+    before = reader.read()
 
-    assert reader.read().files[str(path)] is before
+    monkeypatch.setattr(code, "open", lambda *_: pytest.fail("the file was opened"), raising=False)
+
+    assert reader.read() == before
 
 
 def test_links_to_files_and_folders_are_followed_once(write: Write) -> None:
