@@ -124,6 +124,14 @@ class BrokerUnavailable(PyocoError, number=3, kind=Kind.UNAVAILABLE, code="UNAVA
     hint_ja = "少し待って再試行してください。続く場合は NATS の稼働と疎通を確認してください。"
 
 
+class BrokerRefused(PyocoError, number=90, kind=Kind.INVALID):
+    """nats refuses what this program needs"""
+
+    message_ja = "NATSが必要な操作を拒否しました"
+    hint = "Change the setting, or the configuration of nats-server; to try again does not help."
+    hint_ja = "設定か nats-server の構成を変更してください。再試行では解決しません。"
+
+
 class IndexUnavailable(PyocoError, number=63, kind=Kind.UNAVAILABLE):
     """the run index is being rebuilt"""
 
@@ -543,6 +551,16 @@ class EventsLost(PyocoError, number=80, kind=Kind.INTERNAL):
     hint_ja = (
         "nats-server のディスクを確認し、バックアップがあればデータを復元してください。"
         "必要であれば run を再投入してください。"
+    )
+
+
+class SubmissionRefused(PyocoError, number=83, kind=Kind.INVALID):
+    """no running worker can run this"""
+
+    message_ja = "実行できる稼働中の worker がありません"
+    hint = "Correct it as the detail says. Without `strict` (--no-strict) it is accepted, and waits for such a worker."
+    hint_ja = (
+        "detail に従って修正してください。`strict` なし（--no-strict）なら受理され、実行できる worker を待ちます。"
     )
 
 

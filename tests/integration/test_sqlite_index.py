@@ -71,6 +71,27 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.parametrize("existing", [False, True])
+def test_files_are_readable_by_this_user_only(tmp_path: Path, existing: bool) -> None:
+    path = tmp_path / "data" / "runs.db"
+    if existing:
+        with kept(path, A):
+            for file in path.parent.iterdir():
+                file.chmod(0o644)
+    before = os.umask(0)
+    try:
+        with closing(SqliteRunIndex.open(path)) as index:
+            fill(index, 2, B)
+
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+
+    assert modes.keys() > {"runs.db", "runs.db-wal", "runs.db-shm", "runs.db.lock"}
+    assert set(modes.values()) == {0o600}
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize("how", UNUSABLE)
 def test_an_unusable_file_is_replaced_by_an_empty_one(tmp_path: Path, how: str) -> None:
     path = tmp_path / "runs.db"

@@ -24,8 +24,8 @@ def print_stderr(text: str) -> None:
 
 
 def is_japanese() -> bool:
-    """Whether the locale of this terminal is Japanese."""
-    locales = (os.environ.get(name, "") for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    """Whether PYOCO_LANG or the locale of this terminal is Japanese."""
+    locales = (os.environ.get(name, "") for name in ("PYOCO_LANG", "LC_ALL", "LC_MESSAGES", "LANG"))
     return next((locale for locale in locales if locale), "").lower().startswith("ja")
 
 

@@ -6,16 +6,18 @@ next start is replaced. After a crash there is no seal: SQLite checks its pages 
 
 One process per file. A second process takes the next free name beside it (`runs-2.db`, `runs-3.db`, …), so every
 gateway has an index of its own. Without a usable name the file goes to a temporary folder until the process ends.
+Other users of the machine cannot read the files: they contain the params of runs.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import sqlite3
 import tempfile
 import zlib
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -74,6 +76,8 @@ def open_file(path: Path) -> Connections:
     """The connections on the file. One with another schema or with damage is replaced."""
     if path.exists():
         try:
+            if path.is_file():
+                _make_private(path)
             found = _open(path)
             if not isinstance(found, str):
                 return found
@@ -87,6 +91,7 @@ def open_file(path: Path) -> Connections:
 def start_empty(path: Path) -> Connections:
     """Replace the file by an empty one. No connection may be open on it."""
     discard(path)
+    _make_private(path)
     writer = _connect(path, WRITER_CACHE_KIB)
     writer.executescript(resources.files(__package__).joinpath("schema.sql").read_text(encoding="utf-8"))
     writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -117,8 +122,9 @@ def _lock(path: Path) -> sqlite3.Connection | None:
     # exclusive lock on the index would lock out our reader too.
     lock = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock_path = path.with_name(path.name + ".lock")
+        _make_private(lock_path)
         lock = sqlite3.connect(lock_path, timeout=0, isolation_level=None, check_same_thread=False)
         lock.execute("BEGIN EXCLUSIVE")
     except (sqlite3.DatabaseError, OSError):
@@ -126,6 +132,17 @@ def _lock(path: Path) -> sqlite3.Connection | None:
             lock.close()
         return None
     return lock
+
+
+def _make_private(path: Path) -> None:
+    """Creates the file with mode 0600, or tightens it; SQLite gives the files beside it the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        # By name: closing a descriptor of the file would release the locks that SQLite holds on it in this process.
+        for suffix in _BESIDES:
+            with suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).chmod(0o600)
 
 
 def _seal(path: Path) -> Path:

@@ -37,6 +37,7 @@ from pyoco_server.domain.execution.events import (
     NodeWaiting,
     StoredCommit,
 )
+from pyoco_server.domain.execution.result import result_nodes
 from pyoco_server.domain.execution.state import CancelReceipt, Execution, Holder, Node, NodeStatus, Status, stronger
 
 _NODE_EVENTS = frozenset(get_args(NodeEvent))
@@ -55,8 +56,8 @@ def evolve(execution: Execution, event: Event) -> Execution:
             return _cancel_requested(execution, event)
         case ExecutionCanceled():
             return _canceled(execution, event)
-        case ExecutionCompleted():
-            return _ended(execution, event, Status.COMPLETED)
+        case ExecutionCompleted(result_nodes=named):
+            return _ended(execution, event, Status.COMPLETED, result_nodes=result_nodes(execution, named))
         case ExecutionFailed():
             return _failed(execution, event)
         case ExecutionArchived():
@@ -110,6 +111,7 @@ def _started(execution: Execution, event: ExecutionStarted) -> Execution:
         instance_id=event.instance_id,
         return_to=event.return_to,
         wheels=event.wheels,
+        code_version=event.code_version,
     )
     started_at = event.at if execution.started_at is None else min(execution.started_at, event.at)
     return _after(event, execution, holder=holder, started_at=started_at)
