@@ -96,6 +96,5 @@ async def test_doctor_warns_of_lost_events(broker: Broker, config: NatsBackendCo
 
     findings = list(events(ready))
 
-
     assert [(finding.check, finding.verdict) for finding in findings] == [("events", "warning")]
     assert EventsLost.err_id in findings[0].detail
