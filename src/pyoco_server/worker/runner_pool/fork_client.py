@@ -42,16 +42,23 @@ class ForkClient:
 
         It is of the runners' user too, because an environment may have code of wheels that runs when Python starts.
         """
-        ours, theirs = socket.socketpair()
-        with theirs, tempfile.TemporaryFile() as sources:
+        with tempfile.TemporaryFile() as sources:
             # Any bytes as text, and back.
             sources.write(orjson.dumps({path: content.decode("latin-1") for path, content in code.files.items()}))
             sources.flush()
+            return await cls._start(code.resolver, lease, user, sources.fileno())
+
+    @classmethod
+    async def _start(
+        cls, resolver: str, lease: EnvironmentLease, user: RunnerUser | None, sources_descriptor: int
+    ) -> ForkClient:
+        ours, theirs = socket.socketpair()
+        with theirs:
             ours.setblocking(False)
             settings = {
                 "descriptor": theirs.fileno(),
-                "sources_descriptor": sources.fileno(),
-                "resolver": code.resolver,
+                "sources_descriptor": sources_descriptor,
+                "resolver": resolver,
                 "supervisor_pid": os.getpid(),
                 "sys_path": lease.environment.path_over(sys.path),
                 "pythonpath": os.environ.get("PYTHONPATH"),
@@ -65,7 +72,7 @@ class ForkClient:
                     *(command if user is None else user.command(*command)),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=2,  # standard output belongs to the supervisor's own log
-                    pass_fds=[theirs.fileno(), sources.fileno()],
+                    pass_fds=[theirs.fileno(), sources_descriptor],
                     env=variables if user is None else user.variables(variables),
                 )
             except BaseException:
