@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,11 +93,13 @@ def test_the_example_runs(client: httpx.Client) -> None:
     assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
 
 
-def test_the_printed_next_command_works_without_named_flows(system: Program) -> None:
-    words = [line for line in system.err.all() if line.startswith("try: ")]
+def test_the_printed_next_command_names_a_file_that_runs(system: Program, client: httpx.Client) -> None:
+    (printed,) = [line for line in system.err.all() if line.startswith("try: ")]
 
-    assert len(words) == 1
-    assert "/runs/yaml -F workflow=@flow.yaml -F flow_name=" in words[0]
+    named = re.search(r"/runs/yaml -F workflow=@(\S+) -F flow_name=\S+$", printed)
+    assert named is not None
+    run = wait_for_status(client, submit_file(client, Path(named[1]).read_text()), "COMPLETED", "FAILED")
+    assert run["status"] == "COMPLETED"
 
 
 def test_a_flow_file_run_of_a_killed_worker_continues_elsewhere(tmp_path: Path) -> None:

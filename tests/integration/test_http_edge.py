@@ -196,7 +196,6 @@ async def test_the_connection_is_kept_after_a_small_body_that_was_not_read(gatew
     [
         ("GET", "/runs", 200),
         ("GET", "/health", 200),
-        ("GET", "/openapi.json", 200),
         ("GET", "/jobs/x", 404),
         ("GET", "/executions/x", 404),
         ("GET", "/nowhere", 404),
@@ -213,6 +212,13 @@ async def test_json_is_neither_sniffed_nor_stored(
     assert "json" in response.headers["content-type"]
     assert response.headers.get_list("x-content-type-options") == ["nosniff"]
     assert response.headers.get_list("cache-control") == ["no-store"]
+
+
+async def test_the_openapi_document_may_be_kept_and_is_asked_for_again(client: httpx.AsyncClient) -> None:
+    response = await client.get("/openapi.json")
+
+    assert response.headers.get_list("x-content-type-options") == ["nosniff"]
+    assert response.headers.get_list("cache-control") == ["private, no-cache"]
 
 
 async def test_a_log_keeps_its_own_rule_for_caches(client: httpx.AsyncClient) -> None:
