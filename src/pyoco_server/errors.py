@@ -532,6 +532,16 @@ class WritesRejected(PyocoError, number=75, kind=Kind.UNAVAILABLE):
     )
 
 
+class SubmissionRefused(PyocoError, number=83, kind=Kind.INVALID):
+    """no running worker can run this"""
+
+    message_ja = "実行できる稼働中の worker がありません"
+    hint = "Correct it as the detail says. Without `strict` (--no-strict) it is accepted, and waits for such a worker."
+    hint_ja = (
+        "detail に従って修正してください。`strict` なし（--no-strict）なら受理され、実行できる worker を待ちます。"
+    )
+
+
 class InternalError(PyocoError, number=34, kind=Kind.INTERNAL):
     """internal error"""
 

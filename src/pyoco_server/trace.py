@@ -1,7 +1,7 @@
 """Turns pyoco's synchronous trace callbacks into steps of a run and passes them to a sink. Never blocks or does I/O.
 
-pyoco calls from the threads of its tasks, names no run and reports some failures twice. A backend therefore serves one
-run, numbers the starts of each node, and reports at most one end per start.
+pyoco calls from the threads of its tasks, names no run, reports some failures twice and no retries. A backend therefore
+serves one run, numbers the starts of each node (a retry is one), and reports at most one end per node.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _TaskStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(_TaskStep):
-    """The node runs; `nth` counts its starts in this attempt (a loop has many), from 1."""
+    """The node runs; `nth` counts its starts in this attempt (retries and loops have many), from 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +140,15 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
         self._outputs: dict[str, object] = {}
         self._here = threading.local()
 
+    def note_call(self) -> None:
+        """Notes that the engine calls the task in this thread: each call after the first of a start is a retry."""
+        node = getattr(self._here, "node", None)
+        if node is None:
+            return
+        if self._here.was_called and node in self._open:  # a task that was failed at its deadline stays failed
+            self._start(node)
+        self._here.was_called = True
+
     def keep_output(self, output: object) -> None:
         """Remembers what the task in this thread returned: `on_node_end` does not carry it."""
         node = getattr(self._here, "node", None)
@@ -153,11 +162,14 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
         """Not reported: pyoco omits this call when a task failed."""
 
     def on_node_start(self, node_name: str) -> None:
+        self._start(node_name)
+        self._here.node, self._here.was_called = node_name, False
+
+    def _start(self, node_name: str) -> None:
         with self._lock:
             nth = self._starts.get(node_name, 0) + 1
             self._sink(TaskStarted(at=self._clock(), node=node_name, nth=nth))
             self._starts[node_name] = self._open[node_name] = nth
-            self._here.node = node_name
 
     def on_node_end(self, node_name: str, duration_ms: float) -> None:
         limit_sec = self._time_limits_sec.get(node_name)

@@ -152,7 +152,56 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
         "tag": "gpu",
         "tags": ["x", "y", "z"],
         "timeout_sec": 90.0,
+        "strict": True,
     }
+
+
+def test_no_strict_queues_what_no_worker_can_run_and_prints_the_warnings(end: RunClient, server: StandIn) -> None:
+    server.responses["/runs"] = {"run_id": RUN_ID, "status": "PENDING", "warnings": ["no worker \x1b[31mserves it"]}
+
+    code = end("submit", "--flow-name", "hello", "--no-strict")
+
+    assert code == 0
+    assert "strict" not in json.loads(server.bodies[0])
+    assert end.printed().err == "warning: no worker \N{REPLACEMENT CHARACTER}[31mserves it\n"
+
+
+@pytest.mark.parametrize(
+    ("run", "code", "out", "words"),
+    [
+        ({"status": "COMPLETED", "result": {"rows": 3}}, 0, '{\n  "rows": 3\n}\n', ""),
+        ({"status": "COMPLETED", "result": None}, 0, "null\n", ""),
+        (
+            {"status": "RUNNING"},
+            1,
+            "",
+            f"has no result yet: it is RUNNING\nhint: Wait for it: pyoco-client result {RUN_ID}",
+        ),
+        ({"status": "COMPLETED"}, 1, "", "which task is its last one is not known"),
+        (
+            {"status": "FAILED", "error": "no disk", "error_code": "ERR-PYOCO-0006"},
+            1,
+            "",
+            "it is FAILED: no disk [ERR-",
+        ),
+        ({"status": "COMPLETED", "result": None, "result_truncated": True}, 1, "", "was too large to be kept"),
+        (
+            {"status": "COMPLETED", "result": {"truncated": True, "bytes": 70_000}, "result_truncated": True},
+            1,
+            "",
+            "was too large to be kept (70000 bytes)",
+        ),
+    ],
+)
+def test_a_result_is_printed_as_json_or_its_absence_explained(
+    end: RunClient, server: StandIn, run: dict[str, Any], code: int, out: str, words: str
+) -> None:
+    server.responses[f"/runs/{RUN_ID}"] = RUN | {"run_id": RUN_ID} | run
+
+    assert end("result", RUN_ID) == code
+    printed = end.printed()
+    assert printed.out == out
+    assert words in printed.err
 
 
 @pytest.mark.parametrize(

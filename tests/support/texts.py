@@ -18,7 +18,7 @@ from pyoco_server.errors import InternalError, LoggingFailed, PyocoError
 
 SOURCE = Path(pyoco_server.__file__).parent
 # Functions that take a text as an error does: their first argument is shown.
-SPEAKERS = frozenset({"invalid", "reject", "_refusal", "YamlFault", "GraphFault", "BadParameter"})
+SPEAKERS = frozenset({"invalid", "reject", "_refusal", "YamlFault", "GraphFault", "BadParameter", "Doubt"})
 # A ValueError of these packages becomes the detail of an error; elsewhere it is a fault of the program.
 VALUES = ("http_api", "http_client", "cli/client/params.py", "adapters/flow_graph.py")
 # Texts of these errors are for logs.

@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from typer import Option
@@ -21,6 +21,7 @@ from pyoco_server.errors import BrokerUnavailable, InvalidRequest
 if TYPE_CHECKING:
     from pyoco_server.cli.process import StopRequest
     from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.domain.fleet.records import Isolation
     from pyoco_server.domain.ids import WorkerId
     from pyoco_server.domain.run_logs.lines import LogLine
 
@@ -42,6 +43,9 @@ def worker(
     flow_resolver: Annotated[
         str | None,
         Option(help="Function from a flow's name to the flow: module:func or path.py:func. None: flow.yaml only."),
+    ] = None,
+    code_reload: Annotated[
+        bool | None, Option("--code-reload/--no-code-reload", help="Load saved files of flows while it runs.")
     ] = None,
     flows: Annotated[str | None, Option(help="Flows to announce, joined by commas; by default the resolver's.")] = None,
     wheel_sync: Annotated[
@@ -65,6 +69,7 @@ def worker(
         nats_url=nats_url,
         data_dir=data_dir,
         worker_flows=flows,
+        code_reload=code_reload,
         wheel_sync_enabled=wheel_sync,
         wheel_sync_dir=wheel_sync_dir,
         wheel_sync_interval_sec=wheel_sync_interval_sec,
@@ -122,7 +127,11 @@ async def _work(
             logger.exception("cannot reach the broker", extra={"worker_id": worker_id, "tags": tags})
             raise
         if stores is not None:
-            pool = RunnerPool(resolver or "", slots, _log_output, parse_names(config.worker_flows))
+            names = parse_names(config.worker_flows)
+            isolation = cast("Isolation", config.runner_isolation)
+            pool = RunnerPool(
+                resolver or "", slots, _log_output, names, isolation=isolation, code_reload=config.code_reload
+            )
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)

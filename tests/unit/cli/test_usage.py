@@ -37,11 +37,11 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_guessed_broker_address_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     config = NatsBackendConfig.from_env()
 
     assert find_broker(config, None, None) is config
-    assert "no pyoco-server is up with the data folder .pyoco" in capsys.readouterr().err
+    assert f"no pyoco-server is up with the data folder {tmp_path}/pyoco-server" in capsys.readouterr().err
     assert find_broker(config, "nats://h:1", None) is config
     assert capsys.readouterr().err == ""
 

@@ -89,6 +89,9 @@ ParamsFileOption = Annotated[
 ]
 ParamsOption = Annotated[list[str] | None, Option(metavar="JSON", help="Params as a JSON object.")]
 ParamOption = Annotated[list[str] | None, Option(metavar="KEY=VALUE", help="One param; the value is JSON or text.")]
+StrictOption = Annotated[
+    bool, Option("--strict/--no-strict", help="Refuse what no running worker can run, or queue it all the same.")
+]
 # With `Selection` a command also has --json and --template.
 RunOutput = Annotated[Literal["json", "table", "status"] | Selection, Option("--output", "-o", help="What to print.")]
 ListOutput = Annotated[Literal["json", "table"] | Selection, Option("--output", "-o", help="What to print.")]

@@ -103,6 +103,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     instance_id: InstanceId | None
     return_to: str | None = None
     wheels: tuple[WheelUsed, ...] = ()
+    code_version: str | None = None
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
@@ -48,11 +49,14 @@ class RunMethods(Methods):
         tags: Iterable[str] | None = None,
         timeout_sec: float | None = None,
         *,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> RunAccepted:
         """Run a flow that the workers of `tag` have. Once it is accepted, no crash of any process can lose it.
 
-        A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count.
+        A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count. `strict`:
+        InvalidRequest for an unknown flow, parameter or tag, as far as the running workers announce all of their flows;
+        otherwise the answer has `warnings`.
         """
         body = {
             "flow_name": flow_name,
@@ -60,6 +64,7 @@ class RunMethods(Methods):
             "tag": tag,
             "tags": None if tags is None else to_strings(tags),
             "timeout_sec": timeout_sec,
+            "strict": strict or None,
         }
         return self._transport.send(change("POST", "/runs", idempotency_key, body, creates=True))
 
@@ -70,15 +75,21 @@ class RunMethods(Methods):
         flow_name: str = "main",
         timeout_sec: float | None = None,
         *,
+        params: Mapping[str, Any] | None = None,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> RunAccepted:
-        """Run the flow of a flow.yaml; `workflow_yaml` is its text, not its path."""
+        """Run the flow of a flow.yaml; `workflow_yaml` is its text, not its path. `params` override its defaults."""
         text = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
         fields = {"flow_name": flow_name}
         if tag is not None:
             fields["tag"] = tag
         if timeout_sec is not None:
             fields["timeout_sec"] = repr(timeout_sec)
+        if params:
+            fields["params"] = json.dumps(dict(params), ensure_ascii=False, allow_nan=False)
+        if strict:
+            fields["strict"] = "true"
         files = {"workflow": ("flow.yaml", text, "application/yaml")}
         return self._transport.send(
             change("POST", "/runs/yaml", idempotency_key, fields=fields, files=files, creates=True)

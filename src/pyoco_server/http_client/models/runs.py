@@ -24,6 +24,7 @@ class RunAccepted(TypedDict):
     run_id: str
     status: RunStatus
     durability: NotRequired[str]
+    warnings: NotRequired[list[str]]
 
 
 class RunSummary(TypedDict):
@@ -97,6 +98,7 @@ class RunSnapshot(TypedDict):
     workflow_yaml_sha256: NotRequired[str | None]
     workflow_yaml_bytes: NotRequired[int | None]
     replay_of: NotRequired[str | None]
+    code_version: NotRequired[str]
     wheels: NotRequired[list[WheelUsed]]
 
 
@@ -171,6 +173,8 @@ class WorkerRecord(TypedDict):
     stopped_at: NotRequired[float | None]
     stop_reason: NotRequired[str | None]
     wheel_sync: NotRequired[dict[str, Any] | None]
+    code: NotRequired[dict[str, Any] | None]
+    isolation: NotRequired[str]
     flows: NotRequired[list[str]]
 
 

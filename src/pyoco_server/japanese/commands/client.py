@@ -34,8 +34,11 @@ TEXTS = {
     "Show it while it runs, as `watch` does.": "`watch` と同じように実行中の様子を表示します。",
     "Stop waiting; the run continues.": "この秒数で待機をやめます。run は継続します。",
     "What to print: json, or status with --watch.": "出力形式。既定は json、--watch では status。",
-    "Run a flow.yaml; its params are the flow's defaults.": (
-        "flow.yaml を実行します。params は flow の defaults です。"
+    "Run a flow.yaml; its params are the flow's defaults, overridden by those given.": (
+        "flow.yaml を実行します。params は flow の defaults で、指定したものが優先されます。"
+    ),
+    "Refuse what no running worker can run, or queue it all the same.": (
+        "稼働中の worker が実行できないものを拒否するか、それでもキューに入れるか。"
     ),
     "The flow.yaml to run.": "実行する flow.yaml。",
     "The name of the flow.": "flow の名前。",

@@ -3,6 +3,42 @@
 from __future__ import annotations
 
 TEXTS = {
+    "no worker is running now, and the run waits for one": "稼働中の worker がないため、run は worker を待ちます",
+    "no running worker serves the tag {tag}, did you mean {near}?": (
+        "tag {tag} を担当する稼働中の worker はありません。もしかして: {near}"
+    ),
+    "no running worker serves the tag {tag}, but others serve {tags}": (
+        "tag {tag} を担当する稼働中の worker はありません。担当されている tag: {tags}"
+    ),
+    "no worker of the tag {tag} announces the flow {flow}, but those of {tags} do": (
+        "tag {tag} の worker に flow {flow} はありません。{tags} の worker にはあります"
+    ),
+    "no worker of the tag {tag} announces the flow {flow}, did you mean {near}?": (
+        "tag {tag} の worker に flow {flow} はありません。もしかして: {near}"
+    ),
+    "no worker of the tag {tag} announces the flow {flow}, but they announce {flows}": (
+        "tag {tag} の worker に flow {flow} はありません。公開されている flow: {flows}"
+    ),
+    "the workers of the tag {tag} do not announce their flows": "tag {tag} の worker は flow を公開していません",
+    "the flow {flow} has no parameter {name}, did you mean {near}?": (
+        "flow {flow} にパラメーター {name} はありません。もしかして: {near}"
+    ),
+    "the flow {flow} has no parameter {name}, but {known}": (
+        "flow {flow} にパラメーター {name} はありません。パラメーター: {known}"
+    ),
+    "the flow {flow} has no parameters, and {name} is given": (
+        "flow {flow} にパラメーターはありませんが、{name} が指定されています"
+    ),
+    "the flow {flow} requires the parameter {names}": "flow {flow} にはパラメーター {names} が必要です",
+    "there is no graph or flow {name}, did you mean {near}?": "{name} という graph・flow はありません。もしかして: {near}",
+    "there is no graph or flow {name}": "{name} という graph・flow はありません",
+    "params must be a JSON object": "params は JSON オブジェクトにしてください",
+    "params: {name} is given, but the file has no flow.defaults": (
+        "params: {name} が指定されていますが、ファイルに flow.defaults がありません"
+    ),
+    "params: {name} is not a key of flow.defaults, which has {known}": (
+        "params: {name} は flow.defaults のキーではありません（キー: {known}）"
+    ),
     # Bodies
     "the body has {count} fields; known are {known}": "本文に {count} 個の項目があります。使える項目: {known}",
     "{name}: {size} bytes as JSON; at most {limit} are accepted": "{name}: JSON で {size} バイトあります。上限は {limit} です",

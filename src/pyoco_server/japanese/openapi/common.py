@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Reject (422, ERR-PYOCO-0083) an unknown flow or parameter, a missing parameter, and a tag that is not served, as "
+    "far as the running workers announce all of their flows. Otherwise these are `warnings`.": (
+        "未知の flow・パラメーター、不足しているパラメーター、担当する worker のない tag を拒否します（422、ERR-PYOCO-0083）。"
+        "稼働中の worker がすべての flow を公開している範囲で判断します。指定しない場合は `warnings` になります。"
+    ),
+    "What the running workers cannot run as it is, as far as they announce it; absent: nothing.": (
+        "稼働中の worker がそのままでは実行できない点です（公開されている範囲）。なければ省略されます。"
+    ),
     "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins.": (
         "Python のワークフローを複数の worker で実行します。run は event の列であり、取消が最優先です。"
     ),

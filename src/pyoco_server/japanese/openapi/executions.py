@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Reject (422, ERR-PYOCO-0083) what is neither a graph nor a flow, and what a flow does not accept, as far as the "
+    "running workers announce all of their flows. Otherwise these are `warnings`.": (
+        "graph でも flow でもない名前や、flow が受け付けない指定を拒否します（422、ERR-PYOCO-0083）。"
+        "稼働中の worker がすべての flow を公開している範囲で判断します。指定しない場合は `warnings` になります。"
+    ),
     # Commands
     "Create an execution": "execution を作成する",
     "Create an execution. It begins with its start.": "execution を作成します。start で始まります。",

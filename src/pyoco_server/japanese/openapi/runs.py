@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 TEXTS = {
+    "A JSON object with values for keys of `flow.defaults`, which it overrides.": (
+        "`flow.defaults` のキーに対する値の JSON オブジェクト。defaults より優先されます。"
+    ),
     "Submit Run": "run を投入する",
     "Store and queue a run. 200 means: no kill of any process can lose it now.": (
         "run を保存し、キューに入れます。200 の後は、どのプロセスが強制終了しても失われません。"
@@ -126,6 +129,9 @@ TEXTS = {
     "A run in a list.": "一覧の run です。",
     "Grows with every change of the run.": "run が変化するたびに増えます。",
     "The run that this one replays from a dead letter.": "dead letter から再実行した元の run。",
+    "A hash of the flows' sources that it ran with; absent when its worker names none.": (
+        "実行に使った flow のソースのハッシュ。worker が示さなければありません。"
+    ),
     "The wheels of the registry that it used; absent when its worker syncs none.": (
         "使用した登録済み wheel。worker が同期していなければありません。"
     ),

@@ -161,10 +161,12 @@ class ExecutionService(SubmitService):
         return CreateExecution(at=self._now(), request=replace(request, tag=tag, work=Work.ON_START), labels=(tag,))
 
     async def _announced_tag(self, graph_id: str) -> str | None:
-        """A tag whose workers announce a flow of this name: the default tag if it is one of them."""
+        """A tag whose workers announce a flow of this name."""
         flow = await self.find_flow(graph_id)
-        if flow is None:
-            return None
+        return None if flow is None else self.tag_of(flow)
+
+    def tag_of(self, flow: AnnouncedFlow) -> str:
+        """The tag under which an announced flow is run: the default tag if it is one of its tags."""
         default = self.config.default_tag
         return default if default in flow.tags else min(flow.tags, default=default)
 

@@ -182,13 +182,20 @@ class Attempt:
         # The start names the wheels of its runner: with wheel sync it has to wait for the runner.
         context = self._context
         started = not context.config.wheel_sync_enabled and await context.start_throttle.acquire(held)
-        if started and (outcome := await self._start(wheels=())) is not None:
+        code = context.executor.code
+        expected_version = None if code is None else code.version
+        if started and (outcome := await self._start((), expected_version)) is not None:
             return outcome
         runner = await self._borrow(held)
         if runner is None or self.session.is_releasing:
             return RELEASED
-        if (outcome := await (self._check_still_held() if started else self._start(runner.wheels))) is not None:
+        if started and (outcome := await self._check_still_held()) is not None:
             return outcome
+        # The start is stored again if the code was replaced in between: it names what runs.
+        if not started or runner.code_version != expected_version:
+            outcome = await self._start(runner.wheels, runner.code_version)
+            if outcome is not None:
+                return outcome
         return RELEASED if self.session.is_releasing else runner
 
     async def _borrow(self, held: AsyncExitStack) -> FlowRunner | None:
@@ -197,7 +204,8 @@ class Attempt:
         may_release = self.delivery.num_delivered <= self._context.config.consumer_max_deliver // 2
         try:
             async with asyncio.timeout(GIVE_BACK_AFTER_SEC if may_release else None):
-                return await held.enter_async_context(self._context.executor.borrow())
+                tenant_id = self.session.execution.request.tenant_id
+                return await held.enter_async_context(self._context.executor.borrow(tenant_id))
         except TimeoutError:
             self.runner_wait_timed_out = True
             return None
@@ -211,7 +219,7 @@ class Attempt:
             return await self._confirm_canceled(StopHow.COOPERATIVE, delivered_at=self._now())
         return None
 
-    async def _start(self, wheels: tuple[WheelUsed, ...]) -> Outcome | None:
+    async def _start(self, wheels: tuple[WheelUsed, ...], code_version: str | None) -> Outcome | None:
         self.holds = True
         while True:
             command = StartExecution(
@@ -221,6 +229,7 @@ class Attempt:
                 instance_id=self._context.instance_id,
                 return_to=self.delivery.return_to,
                 wheels=wheels,
+                code_version=code_version,
             )
             handled = await self.session.commit(command)
             if handled.events:
@@ -273,6 +282,7 @@ class Attempt:
                 attempt=execution.attempt,
                 workflow_yaml=self._workflow_yaml,
                 callable_allow=patterns_of(config.callable_allow),
+                artifact_dir=config.artifact_dir,
             ),
             log.add,
         )

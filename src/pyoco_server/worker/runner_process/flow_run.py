@@ -91,6 +91,7 @@ class _CurrentRun:
 class _ThreadState(threading.local):
     run: _CurrentRun | None = None
     report: ProgressReporter | None = None
+    is_in_task: bool = False
 
 
 _thread = _ThreadState()
@@ -191,7 +192,7 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
 
     with cancel.calls(cancel_engine):
         try:
-            PooledEngine(trace_backend=trace).run(flow, dict(job.params), context)
+            PooledEngine(trace, job.artifact_dir).run(flow, dict(job.params), context)
         except Exception as error:
             if not cancel.is_set():
                 trace.fail_open_nodes(error)
@@ -208,6 +209,10 @@ def _guarded(func: Callable[..., Any]) -> Callable[..., Any]:
             return func(*args, **kwargs)
         if run.cancel.is_set():
             raise RunCancelled
+        if _thread.is_in_task:
+            return func(*args, **kwargs)  # a task that calls the function of another one
+        run.trace.note_call()
+        _thread.is_in_task = True
         try:
             result = _called(func, args, kwargs, run)
             run.trace.keep_output(to_storable(result))
@@ -217,6 +222,8 @@ def _guarded(func: Callable[..., Any]) -> Callable[..., Any]:
             if run.cancel.is_set():
                 raise RunCancelled from error
             raise TaskExited(_exit_message(error)) from error
+        finally:
+            _thread.is_in_task = False
         return result
 
     guarded.guarded_by_pyoco_server = True  # type: ignore[attr-defined]  # flows are reused: guard once

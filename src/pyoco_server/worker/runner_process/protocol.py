@@ -76,6 +76,7 @@ class RunJob:
     attempt: int
     workflow_yaml: str | None = None  # without it the resolver finds the flow by its name
     callable_allow: tuple[str, ...] = ()
+    artifact_dir: str | None = None  # without it pyoco's own default, `artifacts` in the working directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +120,13 @@ class RunUpdate:
 
 
 def announcement_to_wire(announcement: FlowAnnouncement) -> list[Any]:
-    return [flows_to_plain(announcement.flows), announcement.left_out]
+    return [flows_to_plain(announcement.flows), announcement.left_out, announcement.is_complete]
 
 
-def announcement_from_wire(flows: object, left_out: object) -> FlowAnnouncement:
+def announcement_from_wire(flows: object, left_out: object, is_complete: object) -> FlowAnnouncement:
     """Accepts anything, because user code may have written it; the result fits into the worker's record."""
     reasons = [one for one in left_out if isinstance(one, str)] if isinstance(left_out, list) else []
-    return bounded(flows_from_plain(flows), reasons)
+    return bounded(flows_from_plain(flows), reasons, is_complete=is_complete is True)
 
 
 def job_from_wire(fields: dict[str, Any]) -> RunJob:

@@ -31,6 +31,7 @@ from pyoco_server.worker.wheels.environments import (
     Environments,
     PreparedEnvironment,
     WheelFile,
+    acquire,
     try_lock,
     write_atomically,
 )
@@ -147,7 +148,7 @@ class WheelInstaller:
         """Prepares an environment with the needed wheels; the caller must use or release its lease."""
         async with self._folder.locked(self._timeout_sec):
             prepared = await self._install(need, in_use)
-            return replace(prepared, lease=self._environments.acquire(prepared.lease.environment))
+            return replace(prepared, lease=acquire(prepared.lease.environment))
 
     async def _install(self, need: Need, in_use: InstalledSet) -> PreparedEnvironment:
         """Installs as many packages as possible, each in the latest version possible."""
@@ -182,7 +183,7 @@ class WheelInstaller:
     def lease(self, installed: InstalledSet) -> EnvironmentLease | None:
         """A lease on the environment of that set, if it exists; what the manifest names is not collected."""
         environment = self._environments.find(installed.environment) if installed.environment else None
-        return None if environment is None else self._environments.acquire(environment)
+        return None if environment is None else acquire(environment)
 
     async def record(self, installed: InstalledSet) -> None:
         """Updates the manifest if it differs, also after damage."""

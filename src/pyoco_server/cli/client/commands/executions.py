@@ -15,6 +15,7 @@ from typer import Argument, Option
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.answers import answer_without_option, read_answer
+from pyoco_server.cli.client.commands.runs import print_warnings
 from pyoco_server.cli.client.completions import graph_names, recent_ids, routing_tags
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import EVENTS, EXECUTION_FACTS, LIVE_HEAD, NODE_HEAD, apply_event, node_rows
@@ -75,6 +76,7 @@ def execute(
     params_file: opt.ParamsFileOption = None,
     params: opt.ParamsOption = None,
     param: opt.ParamOption = None,
+    strict: opt.StrictOption = True,
     watch: Annotated[bool, Option("--watch", help="Show its nodes until it has ended.")] = False,
     form: Annotated[
         Literal["json", "status"] | None, Option("--output", "-o", help="What to print: json, or status with --watch.")
@@ -83,7 +85,8 @@ def execute(
     """Create an execution and start it. Params are merged in the order given, words last; the last one wins."""
     merged = merge(ctx.meta["order"], words, params_file=params_file, params=params, param=param)
     with connected(target) as client:
-        accepted = client.execute(graph_id, merged, tag)
+        accepted = client.execute(graph_id, merged, tag, strict=strict)
+        print_warnings(accepted)
         execution_id = accepted["executionId"]
         remember_last(target, client, execution_id)
         if tag is None:

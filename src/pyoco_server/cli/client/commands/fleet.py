@@ -31,6 +31,13 @@ def _installed_wheels(sync: Any) -> str:
     return f"{text(installed)} ({text(result)})" if result not in ("ok", None) else text(installed)
 
 
+def _code(code: Any) -> str:
+    if not isinstance(code, Mapping) or not code.get("version"):
+        return "-"
+    note = " (broken)" if code.get("error") else " (files changed)" if code.get("changed") else ""
+    return f"{text(code['version'])}{note}"
+
+
 WORKERS = Table(
     ("WORKER_ID", "worker_id"),
     ("STATE", "state"),
@@ -40,6 +47,8 @@ WORKERS = Table(
     ("RUN", "current_run_id"),
     ("HIDDEN", lambda worker: "yes" if worker.get("hidden") else None),
     ("FLOWS", "flows", lambda names: str(len(names)) if isinstance(names, list) and names else "-"),
+    ("CODE", "code", _code),
+    ("ISOLATION", "isolation"),
     ("WHEELS", "wheel_sync", _installed_wheels),
 )
 DEAD_LETTERS = Table(

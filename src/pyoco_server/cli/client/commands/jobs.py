@@ -12,7 +12,7 @@ from typer import Argument, Option
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.commands.logs import follow_job
-from pyoco_server.cli.client.commands.runs import print_submitted
+from pyoco_server.cli.client.commands.runs import print_submitted, print_warnings
 from pyoco_server.cli.client.completions import flow_names
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import as_run
@@ -83,6 +83,7 @@ def submit(
         float | None,
         Option("--timeout-sec", min=0.001, max=opt.MAX_SEC, help="Stop a job that takes longer; it is then failed."),
     ] = None,
+    strict: opt.StrictOption = True,
     follow: Annotated[bool, Option("--follow", "-f", help="Show its output, as `job follow` does.")] = False,
     form: Annotated[
         Literal["json", "status"] | None, Option("--output", "-o", help="What to print: json, or with --follow lines.")
@@ -92,7 +93,8 @@ def submit(
     chosen, pairs = opt.flow_and_words(words, flow, "--flow")
     merged = merge(ctx.meta["order"], pairs, params_file=params_file, params=params, param=param)
     with connected(target) as client:
-        job = client.submit_job(merged, flow=chosen, tag=tag, tags=label or (), timeout_sec=timeout_sec)
+        job = client.submit_job(merged, flow=chosen, tag=tag, tags=label or (), timeout_sec=timeout_sec, strict=strict)
+        print_warnings(job)
         remember_last(target, client, job["id"])
         if follow:
             print_submitted(job["id"])

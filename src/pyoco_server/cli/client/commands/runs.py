@@ -53,6 +53,7 @@ def submit(
     params: opt.ParamsOption = None,
     param: opt.ParamOption = None,
     run_timeout_sec: opt.RunTimeoutOption = None,
+    strict: opt.StrictOption = True,
     wait: WaitOption = False,
     watch: WatchOption = False,
     logs: LogsOption = False,
@@ -60,42 +61,52 @@ def submit(
     form: SubmitOutput = None,
 ) -> int:
     """Run a flow that the workers serve. Params are merged in the order given, words last; the last one wins."""
-    then = Then(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
+    then = AfterSubmit(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
     then.check()
     flow, pairs = opt.flow_and_words(words, flow_name, "--flow-name")
     if flow is None:
         raise InvalidUsage("no flow is given", example="pyoco-client submit hello name=Ann --watch")
     merged = merge(ctx.meta["order"], pairs, params_file=params_file, params=params, param=param)
     with connected(target) as client:
-        accepted = client.submit_run(flow, merged, tag=tag, tags=opt.split_labels(tags), timeout_sec=run_timeout_sec)
+        accepted = client.submit_run(
+            flow, merged, tag=tag, tags=opt.split_labels(tags), timeout_sec=run_timeout_sec, strict=strict
+        )
         return then.show(client, accepted)
 
 
 @remote_command
 def submit_yaml(
     target: Target,
+    ctx: typer.Context,
     workflow_file: Annotated[Path, Option("--workflow-file", metavar="FILE", help="The flow.yaml to run.")],
     flow_name: Annotated[str, Option("--flow-name", help="The name of the flow.")] = "main",
     tag: opt.TagOption = None,
+    params_file: opt.ParamsFileOption = None,
+    params: opt.ParamsOption = None,
+    param: opt.ParamOption = None,
     run_timeout_sec: opt.RunTimeoutOption = None,
+    strict: opt.StrictOption = True,
     wait: WaitOption = False,
     watch: WatchOption = False,
     logs: LogsOption = False,
     timeout_sec: opt.TimeoutOption = None,
     form: SubmitOutput = None,
 ) -> int:
-    """Run a flow.yaml; its params are the flow's defaults."""
-    then = Then(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
+    """Run a flow.yaml; its params are the flow's defaults, overridden by those given."""
+    then = AfterSubmit(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
     then.check()
+    merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
     what = f"--workflow-file {workflow_file} (`pyoco-client init` writes a first one)"
     workflow = read_file(str(workflow_file), what, {str(workflow_file): "flow.yaml"})
     with connected(target) as client:
-        accepted = client.submit_run_yaml(workflow, tag=tag, flow_name=flow_name, timeout_sec=run_timeout_sec)
+        accepted = client.submit_run_yaml(
+            workflow, tag=tag, flow_name=flow_name, timeout_sec=run_timeout_sec, params=merged, strict=strict
+        )
         return then.show(client, accepted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Then:
+class AfterSubmit:
     """What happens after a run is submitted: its id, its end or its course is shown."""
 
     target: Target
@@ -114,6 +125,7 @@ class Then:
     def show(self, client: PyocoHttpClient, accepted: Json) -> int:
         """Show the run as asked; the exit code says whether it completed, if that was waited for."""
         run_id, form = accepted["run_id"], self.form or "json"
+        print_warnings(accepted)
         remember_last(self.target, client, run_id)
         if not (self.wait or self.watch or self.logs):
             _show_run(form, accepted)
@@ -129,6 +141,11 @@ class Then:
                 run = client.wait(run_id, timeout_sec=self.timeout_sec)
             _show_run(form, client.get_run(run_id, include="records") if form == "table" else run)
         return exit_code(run.get("status"))
+
+
+def print_warnings(accepted: Json) -> None:
+    for warning in accepted.get("warnings") or ():
+        output.print_stderr(f"{output.localized('warning', '警告')}: {warning}")
 
 
 def print_submitted(item_id: str) -> None:

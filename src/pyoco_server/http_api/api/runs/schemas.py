@@ -9,7 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.queries.cursors import MAX_CURSOR_CHARS
 from pyoco_server.domain.queries.query import RunQuery
-from pyoco_server.http_api.protocol.fields import FlowName, Label, Open, RangesQuery, Strict, Tag, TimeoutSec
+from pyoco_server.http_api.protocol.fields import (
+    STRICT,
+    WARNINGS,
+    FlowName,
+    Label,
+    Open,
+    RangesQuery,
+    Strict,
+    StrictFlag,
+    Tag,
+    TimeoutSec,
+)
 
 RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
@@ -26,6 +37,7 @@ class RunSubmitRequest(Strict):
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     tags: list[Label] | None = Field(default=None, max_length=64, description="Labels; `[tag]` when absent.")
     timeout_sec: TimeoutSec = None
+    strict: StrictFlag = False
 
 
 class RunYamlFields(Strict):
@@ -34,6 +46,12 @@ class RunYamlFields(Strict):
     flow_name: FlowName
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     timeout_sec: float | None = Field(default=None, gt=0, le=MAX_TIMEOUT_SEC, allow_inf_nan=False)
+    strict: bool = Field(default=False, description=STRICT)
+    params: str = Field(
+        default="{}",
+        description="A JSON object with values for keys of `flow.defaults`, which it overrides.",
+        examples=['{"name": "Ann"}'],
+    )
 
 
 class RunSubmitYamlRequest(RunYamlFields):
@@ -59,6 +77,7 @@ class RunAccepted(BaseModel):
     run_id: str
     status: Literal["PENDING"]
     durability: Literal["fsynced", "replicated", "buffered"]
+    warnings: list[str] | None = Field(default=None, description=WARNINGS)
 
 
 class CancelReceipt(BaseModel):
@@ -155,6 +174,9 @@ class RunSnapshot(Open):
     workflow_yaml_bytes: int | None = None
     cancel_requested_at: float | None = None
     cancel: CancelReceipt | None = None
+    code_version: str | None = Field(
+        default=None, description="A hash of the flows' sources that it ran with; absent when its worker names none."
+    )
     wheels: list[WheelUsed] | None = Field(
         default=None, description="The wheels of the registry that it used; absent when its worker syncs none."
     )
