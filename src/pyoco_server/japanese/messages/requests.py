@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS = {
+    "{name} and {alias} are the same field and differ": "{name} と {alias} は同じ項目ですが、値が異なります",
     "no worker is running now, and the run waits for one": "稼働中の worker がないため、run は worker を待ちます",
     "no running worker serves the tag {tag}, did you mean {near}?": (
         "tag {tag} を担当する稼働中の worker はありません。もしかして: {near}"
