@@ -156,6 +156,16 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
     }
 
 
+def test_a_rerun_sends_the_params_that_change(end: RunClient, server: StandIn) -> None:
+    server.responses[f"/runs/{RUN_ID}/rerun"] = {"run_id": RUN_ID, "status": "PENDING", "rerun_of": RUN_ID}
+
+    code = end("rerun", RUN_ID, "--param", "n=2")
+
+    assert code == 0
+    assert server.requests == [("POST", f"/runs/{RUN_ID}/rerun")]
+    assert json.loads(server.bodies[0]) == {"params": {"n": 2}, "strict": True}
+
+
 def test_no_strict_queues_what_no_worker_can_run_and_prints_the_warnings(end: RunClient, server: StandIn) -> None:
     server.responses["/runs"] = {"run_id": RUN_ID, "status": "PENDING", "warnings": ["no worker \x1b[31mserves it"]}
 
@@ -394,7 +404,7 @@ def test_commands_options_and_choices_are_completed() -> None:
     assert completed("pyoco-client list --output ") == ["json", "table"]
     assert completed("pyoco-client job ta") == ["tag", "tags"]
     assert completed("pyoco-client job logs --lev") == ["--level"]
-    assert completed("pyoco-client job ls --status c") == ["completed", "canceled"]
+    assert completed("pyoco-client job ls --status c") == ["completed", "cancelled", "canceled"]
 
 
 def test_flows_tags_and_ids_are_completed_from_the_server(server: StandIn) -> None:

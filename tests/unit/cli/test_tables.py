@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from pyoco_server.cli.client.commands import executions, fleet, jobs, listing, wheels
-from pyoco_server.cli.client.run_view import run_status
 from pyoco_server.cli.client.execution_view import EVENTS
+from pyoco_server.cli.client.run_view import run_status
 from pyoco_server.cli.tables import GAP, STYLES, Row, duration, layout, moment, size, stamp, unix_sec
 
 HEAD = ("RUN_ID", "FLOW", "ERROR")

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 from nats.errors import Error as NatsError
 
+from pyoco_server.adapters.jetstream import refusals
 from pyoco_server.adapters.jetstream.client import (
     BATCH_SEC,
     NO_RESPONDERS,
@@ -24,7 +25,7 @@ from pyoco_server.adapters.jetstream.client import (
     Replies,
     Subscription,
 )
-from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, RequestRejected
+from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, NoResponders, RequestRejected
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
 
@@ -59,7 +60,7 @@ class Connection:
     def __init__(self, config: NatsBackendConfig) -> None:
         loop = asyncio.get_running_loop()
         self._config = config
-        self._client = LeanClient(self._lost)
+        self._client = LeanClient(self._lost, needs_tls=bool(config.nats_tls_ca_file))
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
         self._inboxes = 0
         self._replies = Replies(f"{self._inbox}.r.".encode(), loop)
@@ -74,7 +75,7 @@ class Connection:
     async def open(
         cls, config: NatsBackendConfig, *, name: str = "pyoco-server", timeout_sec: float = CONNECT_SEC
     ) -> Connection:
-        """An established connection, or `BrokerUnavailable` after `timeout_sec`."""
+        """An established connection; after `timeout_sec` `BrokerUnavailable`, or `BrokerRefused` if it knows why."""
         connection = cls(config)
         try:
             async with asyncio.timeout(timeout_sec):
@@ -82,6 +83,8 @@ class Connection:
         except (TimeoutError, NatsError, OSError) as error:
             await connection.close()
             cause = connection._last_error or error
+            if (refusal := refusals.of_connection(cause, config)) is not None:
+                raise refusal from cause
             raise BrokerUnavailable(f"cannot connect to {config.nats_url_without_secrets}: {cause}") from cause
         except ModuleNotFoundError as error:
             await connection.close()
@@ -106,6 +109,15 @@ class Connection:
     @property
     def connected(self) -> bool:
         return bool(self._client.is_connected)
+
+    @property
+    def has_jetstream(self) -> bool:
+        return bool(self._client.has_jetstream)
+
+    @property
+    def last_error(self) -> Exception | None:
+        """What the server or the connection reported last."""
+        return self._last_error
 
     @property
     def max_payload(self) -> int:
@@ -312,7 +324,7 @@ def _is_reason(error: Exception | None) -> bool:
 def _parsed(message: Message) -> dict[str, Any]:
     """The JSON of a JetStream reply, or the error in it."""
     if message.status == NO_RESPONDERS:
-        raise BrokerUnavailable("nats answers, but JetStream or the stream does not")
+        raise NoResponders("nats answers, but JetStream or the stream does not")
     try:
         reply: dict[str, Any] = orjson.loads(message.data)
     except orjson.JSONDecodeError as error:

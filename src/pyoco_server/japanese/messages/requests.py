@@ -4,6 +4,9 @@ from __future__ import annotations
 
 TEXTS = {
     "{name} and {alias} are the same field and differ": "{name} と {alias} は同じ項目ですが、値が異なります",
+    "params: {name} is not a parameter of the file of this run, which has {names}": (
+        "params: {name} はこの run のファイルのパラメーターではありません（パラメーター: {names}）"
+    ),
     "no worker is running now, and the run waits for one": "稼働中の worker がないため、run は worker を待ちます",
     "no running worker serves the tag {tag}, did you mean {near}?": (
         "tag {tag} を担当する稼働中の worker はありません。もしかして: {near}"
@@ -79,7 +82,12 @@ TEXTS = {
         "この Gateway は名前 {name} では応答しません（PYOCO_HTTP_ALLOWED_HOSTS）"
     ),
     # Queries
-    "{name}: there is no such parameter here": "{name}: このパラメータはありません",
+    "the query has {count} parameters; at most {most} are accepted": (
+        "クエリのパラメータが {count} 個あります。上限は {most} 個です"
+    ),
+    "{name}: there is no such parameter here; {known}": "{name}: このパラメータはありません。{known:ja}",
+    "known are {names}": "使えるもの: {names}",
+    "it takes none": "この操作にパラメータはありません",
     "{method} is not allowed at {path}; allowed: {methods}": "{path} で {method} は使えません。使えるメソッド: {methods}",
     "there is nothing at {path}": "{path} には何もありません",
     "cursor: it was not made by this server; start with an empty one": (
