@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS = {
+    "{name} and {alias} are the same field and differ": "{name} と {alias} は同じ項目ですが、値が異なります",
     "params: {name} is not a parameter of the file of this run, which has {names}": (
         "params: {name} はこの run のファイルのパラメーターではありません（パラメーター: {names}）"
     ),
