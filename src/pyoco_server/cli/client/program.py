@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from pyoco_server.cli import output, stdout
-from pyoco_server.cli.client.commands import doctor, executions, fleet, jobs, local, logs, runs, wheels
+from pyoco_server.cli.client.commands import doctor, executions, fleet, flows, jobs, local, logs, runs, wheels
 from pyoco_server.cli.client.connection import ApiKeyOption, ServerOption, Target, TokenOption
 from pyoco_server.cli.client.options import EXAMPLE_ID
 from pyoco_server.cli.suggestions import CLIENT as PROGRAM
@@ -48,6 +48,8 @@ COMMANDS = (
     Entry("events", executions.events, f"events {EXAMPLE_ID} --follow"),
     Entry("waits", executions.waits, "waits --graph-id release --output table"),
     Entry("approve", executions.approve, f"approve {EXAMPLE_ID} --answer ship"),
+    Entry("flows", flows.flows, "flows --tag gpu"),
+    Entry("graph", flows.graph, "graph hello --mermaid"),
     Entry("graphs", executions.graphs, "graphs --output table"),
     Entry("graph-put", executions.graph_put, "graph-put examples/release.yaml --graph-id release"),
     Entry("workers", fleet.workers, "workers --scope all --output table"),
