@@ -124,6 +124,14 @@ class BrokerUnavailable(PyocoError, number=3, kind=Kind.UNAVAILABLE, code="UNAVA
     hint_ja = "少し待って再試行してください。続く場合は NATS の稼働と疎通を確認してください。"
 
 
+class BrokerRefused(PyocoError, number=90, kind=Kind.INVALID):
+    """nats refuses what this program needs"""
+
+    message_ja = "NATSが必要な操作を拒否しました"
+    hint = "Change the setting, or the configuration of nats-server; to try again does not help."
+    hint_ja = "設定か nats-server の構成を変更してください。再試行では解決しません。"
+
+
 class IndexUnavailable(PyocoError, number=63, kind=Kind.UNAVAILABLE):
     """the run index is being rebuilt"""
 

@@ -450,22 +450,53 @@ def test_completion_works_in_a_zsh_without_configuration(end: RunClient, tmp_pat
     assert (shell.stdout.strip(), shell.stderr) == ("_pyoco_client_completion", "")
 
 
-def test_commands_options_and_choices_are_completed() -> None:
-    def completed(words: str) -> list[str]:
-        environment = {
-            "PYTHONPATH": str(ROOT / "src"),
-            "_PYOCO_CLIENT_COMPLETE": "complete_bash",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split(" ")) - 1),
-        }
-        printed = subprocess.run(
-            [sys.executable, "-c", START], env=os.environ | environment, capture_output=True, check=True, text=True
-        )
-        return printed.stdout.split()
+def completed(words: str) -> list[str]:
+    """What a bash completes; nothing may be printed beside it."""
+    environment = {
+        "PYTHONPATH": str(ROOT / "src"),
+        "_PYOCO_CLIENT_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    printed = subprocess.run(
+        [sys.executable, "-c", START], env=os.environ | environment, capture_output=True, check=True, text=True
+    )
+    assert printed.stderr == ""
+    return printed.stdout.split()
 
+
+def test_commands_options_and_choices_are_completed() -> None:
     assert completed("pyoco-client sub") == ["submit", "submit-yaml"]
     assert completed("pyoco-client watch --unt") == ["--until-terminal"]
     assert completed("pyoco-client list --output ") == ["json", "table"]
     assert completed("pyoco-client job ta") == ["tag", "tags"]
     assert completed("pyoco-client job logs --lev") == ["--level"]
     assert completed("pyoco-client job ls --status c") == ["completed", "canceled"]
+
+
+def test_flows_tags_and_ids_are_completed_from_the_server(server: StandIn) -> None:
+    server.responses["/graphs"] = {
+        "items": [{"graphId": "hello", "source": "flow"}, {"graphId": "help", "source": "graph"}],
+        "nextCursor": None,
+    }
+    server.responses["/runs"] = [RUN | {"tag": "gpu"}, RUN | {"tag": "cpu"}]
+
+    assert completed("pyoco-client submit he") == ["hello"]
+    assert completed("pyoco-client execute he") == ["hello", "help"]
+    assert completed("pyoco-client submit hello na") == []
+    assert completed("pyoco-client submit --queue g") == ["gpu"]
+    assert completed("pyoco-client cancel 0190") == [RUN_ID]
+    assert completed(f"pyoco-client --server {server.address} watch ") == [RUN_ID]
+
+
+def test_completion_is_silent_where_the_server_does_not_answer(server: StandIn) -> None:
+    server.responses["/graphs"] = Refusal(401, "ERR-PYOCO-0014", "no credentials")
+
+    assert completed("pyoco-client submit he") == []
+    assert completed("pyoco-client --server http://127.0.0.1:1 watch ") == []
+    assert completed("pyoco-client --profile gone watch ") == []
+
+
+def test_without_a_command_the_help_is_shown(end: RunClient) -> None:
+    assert end() == 0
+    assert "Usage: pyoco-client [OPTIONS] COMMAND [ARGS]..." in end.printed().out

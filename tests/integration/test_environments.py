@@ -13,7 +13,7 @@ from packaging.tags import sys_tags
 
 from pyoco_server.domain.wheels.requirements import Candidate, needed
 from pyoco_server.domain.wheels.wheel import Wheel
-from pyoco_server.worker.wheels.environments import COMPLETE, Environment, Environments, WheelFile
+from pyoco_server.worker.wheels.environments import COMPLETE, Environment, Environments, WheelFile, acquire
 from pyoco_server.worker.wheels.venv_builder import RUNNER_PACKAGES, own_packages
 from support.wheels import installable
 
@@ -166,7 +166,7 @@ async def test_only_unused_environments_are_removed(environments: Environments, 
     ]
     used, kept, old = [environment for environment in built if environment is not None]
     (tmp_path / "envs" / "half-built").mkdir()
-    acquired = environments.acquire(used)
+    acquired = acquire(used)
 
     gone = environments.collect(keep=[kept.key])
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
 from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
 from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
 from pyoco_server.worker.runner_pool.executor import LineSink
@@ -19,8 +20,14 @@ AT = 1_700_000_000.0
 class ScriptedRunner:
     """Runner. The test takes the role of the flow: `say`, `end`, `die`."""
 
-    def __init__(self, began: Callable[[ScriptedRunner], None], wheels: tuple[WheelUsed, ...] = ()) -> None:
+    def __init__(
+        self,
+        began: Callable[[ScriptedRunner], None],
+        wheels: tuple[WheelUsed, ...] = (),
+        code_version: str | None = None,
+    ) -> None:
         self.wheels = wheels
+        self.code_version = code_version
         self.job: RunJob | None = None
         self.cancelled = asyncio.Event()
         self.killed = asyncio.Event()
@@ -79,7 +86,10 @@ class ScriptedExecutor:
 
     def __init__(self, slots: int = 1, on_begin: Callable[[], None] = lambda: None) -> None:
         self.runs = 0
+        self.tenants: list[str | None] = []
+        self.isolation: Isolation = "tenant"
         self.wheels: tuple[WheelUsed, ...] = ()
+        self.code: WorkerCode | None = None
         self.announcement = FlowAnnouncement()
         self._free = asyncio.Semaphore(slots)
         self._begun: asyncio.Queue[ScriptedRunner] = asyncio.Queue()
@@ -92,9 +102,10 @@ class ScriptedExecutor:
         """Stops nothing."""
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[ScriptedRunner]:
+    async def borrow(self, tenant_id: str | None = None) -> AsyncIterator[ScriptedRunner]:
+        self.tenants.append(tenant_id)
         async with self._free:
-            yield ScriptedRunner(self._began, self.wheels)
+            yield ScriptedRunner(self._began, self.wheels, self.code.version if self.code else None)
 
     async def begun(self) -> ScriptedRunner:
         """Waits for the next runner that gets a job."""

@@ -8,17 +8,18 @@ import typer
 from typer import Option
 
 from pyoco_server.cli import output
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.cli.worker import parse_tags, parse_worker_name
 from pyoco_server.errors import InvalidUsage
 
 PROGRAM = "pyoco-server"
 EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, context_settings=HELP_NAMES)
 
 
 @app.callback()
-def server() -> None:
+def server(version: VersionOption = False) -> None:
     """Run Python workflows on a fleet of workers."""
 
 
@@ -26,7 +27,9 @@ def server() -> None:
 def up(
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    data_dir: Annotated[str | None, Option(help="Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).")] = None,
+    data_dir: Annotated[
+        str | None, Option(help="Folder of the embedded NATS. Else PYOCO_DATA_DIR, .pyoco here, or the user's.")
+    ] = None,
     nats_url: Annotated[str | None, Option(help="Use this NATS instead of an embedded one.")] = None,
     with_nats_bootstrap: Annotated[
         bool, Option("--with-nats-bootstrap", help="Even if PYOCO_NATS_URL is set.")
@@ -46,6 +49,10 @@ def up(
         str | None,
         Option(help="Its flows: module:func or path.py:func, a function of the flow's name. None: flow.yaml only."),
     ] = None,
+    code_reload: Annotated[
+        bool | None,
+        Option("--code-reload/--no-code-reload", help="Load saved files of flows; it does unless PYOCO_CODE_RELOAD=0."),
+    ] = None,
 ) -> int:
     """Start NATS (embedded, unless one is named), the HTTP gateway and, with --with-worker, a worker."""
     if nats_url is not None and with_nats_bootstrap:
@@ -58,19 +65,22 @@ def up(
 
     from pyoco_server.cli.process import run_until_stopped
     from pyoco_server.cli.up import Up
-    from pyoco_server.config import NatsBackendConfig, names_a_broker
+    from pyoco_server.config import NatsBackendConfig, is_set, names_a_broker
     from pyoco_server.logs import configure_logging
 
-    config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
+    config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir, code_reload=code_reload)
+    reloads = config.code_reload or (code_reload is None and not is_set("code_reload"))
     configure_logging(service="pyoco-server:http", config=config)
     worker = {"--worker-id": worker_id, "--tags": worker_tags, "--concurrency": worker_concurrency}
     worker["--flow-resolver"] = flow_resolver
     given = [word for name, value in worker.items() if value is not None for word in (name, str(value))]
+    given.append("--code-reload" if reloads else "--no-code-reload")
     program = Up(
         config=config,
         host=host,
         port=port,
         embedded=with_nats_bootstrap or (nats_url is None and not names_a_broker()),
+        nats_url_given=nats_url is not None,
         nats_listen_host=nats_listen_host,
         nats_client_port=nats_client_port,
         nats_http_port=nats_http_port,

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
+from pyoco.core.context import Context
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper
@@ -152,9 +153,42 @@ def test_a_retry_that_succeeds_is_not_a_failure() -> None:
 
     steps, ended = play(flow_of(named("flaky", flaky, retries=3)))
 
-    assert summary(steps) == [("began", "flaky", 1), ("succeeded", "flaky", 1)]
+    assert failures(steps) == []
     assert outputs(steps) == {"flaky": 2}
     assert ended.how == "completed"
+
+
+def test_each_try_of_a_task_is_a_start() -> None:
+    left = [OSError("first"), OSError("second")]
+
+    def flaky() -> None:
+        if left:
+            raise left.pop(0)
+
+    steps, _ = play(flow_of(named("flaky", flaky, retries=3)))
+
+    assert summary(steps) == [*(("began", "flaky", nth) for nth in (1, 2, 3)), ("succeeded", "flaky", 3)]
+
+
+def test_the_last_try_is_the_one_that_failed() -> None:
+    steps, _ = play(flow_of(named("bad", raising(OSError("no")), retries=2)))
+
+    assert summary(steps) == [*(("began", "bad", nth) for nth in (1, 2, 3)), ("failed", "bad", 3)]
+
+
+def test_a_task_that_calls_the_function_of_another_task_is_not_a_retry_of_it() -> None:
+    def inner() -> int:
+        return 1
+
+    def outer() -> list[object]:
+        return [wrapped.task.func(), wrapped.task.func()]
+
+    wrapped = task(inner)
+
+    steps, _ = play(flow_of(wrapped, task(outer)))
+
+    assert outputs(steps) == {"inner": 1, "outer": [1, 1]}
+    assert {step.nth for step in steps if isinstance(step, TaskStarted)} == {1}
 
 
 def test_an_isolated_failure_is_reported_once_and_the_run_completes() -> None:
@@ -162,6 +196,32 @@ def test_an_isolated_failure_is_reported_once_and_the_run_completes() -> None:
 
     assert summary(steps) == [("began", "bad", 1), ("failed", "bad", 1)]
     assert ended.how == "completed"
+
+
+def test_values_of_secret_params_are_in_no_error() -> None:
+    def login(password: str) -> None:
+        raise PermissionError(f"wrong password: {password}")
+
+    steps: list[Step] = []
+    secret = "correct horse " * 2000  # longer than what is kept of a message
+    job = RunJob(run_id="r", flow_name="main", params={"password": secret}, attempt=1, secret_params=("*password*",))
+
+    ended = run_flow(flow_of(task(login)), job, steps.append, CancelSwitch())
+
+    assert ended.message == "wrong password: ***"
+    (failed,) = failures(steps)
+    assert failed.message == "wrong password: ***"
+    assert "correct horse" not in f"{ended.traceback}{failed.traceback}"
+
+
+def test_the_limit_of_a_task_is_reported_unless_only_the_task_may_fail() -> None:
+    limited = named("limited", lambda: None, timeout_sec=60.0)
+    isolated = named("isolated", lambda: None, timeout_sec=60.0, fail_policy="isolate")
+
+    steps, _ = play(flow_of(limited, isolated, named("free", lambda: None)))
+
+    limits = {step.node: step.limit_sec for step in steps if isinstance(step, TaskStarted)}
+    assert limits == {"limited": 60.0, "isolated": None, "free": None}
 
 
 def test_a_task_that_outlasts_its_timeout_failed_even_if_it_returned() -> None:
@@ -536,3 +596,23 @@ def test_a_flow_with_too_many_tasks_fails_before_its_first_task() -> None:
         "failed",
         f"the flow has {MAX_NODES + 1} tasks; at most {MAX_NODES} can be run",
     )
+
+
+@pytest.mark.parametrize("in_threads", [False, True], ids=["chain", "threads"])
+def test_artifacts_are_saved_in_the_folder_of_the_job(tmp_path: Path, in_threads: bool) -> None:
+    def save(ctx: Context) -> str:
+        path: str = ctx.save_artifact("note.txt", "kept")
+        return path
+
+    both = Flow(name="main") >> (named("left", save) & named("right", save))
+    steps: list[Step] = []
+    run_flow(
+        both if in_threads else flow_of(task(save)),
+        RunJob(run_id="run-1", flow_name="main", params={}, attempt=1, artifact_dir=str(tmp_path / "data")),
+        steps.append,
+        CancelSwitch(),
+    )
+
+    assert set(outputs(steps).values()) == {str(tmp_path / "data" / "note.txt")}
+    assert (tmp_path / "data" / "note.txt").read_text() == "kept"
+    assert not (tmp_path / "artifacts").exists()

@@ -43,6 +43,7 @@ RUN_FACTS = Table(
     ("labels", "tags"),
     ("worker", "worker_id"),
     ("attempt", "attempt"),
+    ("code", "code_version"),
     ("wheels", lambda run: [one.get("name") for one in run.get("wheels") or () if isinstance(one, Mapping)]),
     ("submitted", "submitted_at", moment),
     ("started", "start_time", moment),

@@ -37,7 +37,7 @@ class StartExecution(_Command, frozen=True, kw_only=True):
     """Take the execution: first (attempt 1), or over from a lost holder (attempt + 1).
 
     `return_to` is the subject on which the job is returned to the queue when the holder is found dead.
-    `wheels` are the registry's wheels that the holder runs it with.
+    `wheels` are the registry's wheels that the holder runs it with, `code_version` names the sources of its flows.
     """
 
     attempt: int | None = None
@@ -45,6 +45,7 @@ class StartExecution(_Command, frozen=True, kw_only=True):
     instance_id: InstanceId | None = None
     return_to: str | None = None
     wheels: tuple[WheelUsed, ...] = ()
+    code_version: str | None = None
 
 
 class CancelExecution(_Command, frozen=True, kw_only=True):

@@ -170,6 +170,7 @@ def _start(execution: Execution, command: StartExecution) -> Verdict:
         instance_id=command.instance_id,
         return_to=command.return_to,
         wheels=command.wheels,
+        code_version=command.code_version,
     )
     if execution.graph is None or execution.holder is not None:
         return (started,)

@@ -36,7 +36,8 @@ class ExecutionQueued(_Event, frozen=True, kw_only=True, tag="EXECUTION_QUEUED")
 class ExecutionStarted(_Event, frozen=True, kw_only=True, tag="EXECUTION_STARTED"):
     """A worker has taken the execution and runs it with these wheels; a higher attempt is a takeover.
 
-    `return_to` is the subject on which its job can be returned to the queue.
+    `return_to` is the subject on which its job can be returned to the queue. `code_version` names the sources of its
+    flows.
     """
 
     attempt: int
@@ -44,6 +45,7 @@ class ExecutionStarted(_Event, frozen=True, kw_only=True, tag="EXECUTION_STARTED
     instance_id: InstanceId | None = None
     return_to: str | None = None
     wheels: tuple[WheelUsed, ...] = ()
+    code_version: str | None = None
 
 
 class ExecutionCancelRequested(_Event, frozen=True, kw_only=True, tag="EXECUTION_CANCEL_REQUESTED"):

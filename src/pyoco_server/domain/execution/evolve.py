@@ -111,6 +111,7 @@ def _started(execution: Execution, event: ExecutionStarted) -> Execution:
         instance_id=event.instance_id,
         return_to=event.return_to,
         wheels=event.wheels,
+        code_version=event.code_version,
     )
     started_at = event.at if execution.started_at is None else min(execution.started_at, event.at)
     return _after(event, execution, holder=holder, started_at=started_at)

@@ -212,9 +212,12 @@ def _put_optional(snapshot: Snapshot, execution: Execution) -> None:
     if execution.last_lines:
         snapshot["last_lines"] = execution.last_lines
     if execution.timeout is not None:
-        snapshot["timeout"] = msgspec.to_builtins(asdict(execution.timeout))
+        receipt = asdict(execution.timeout)
+        snapshot["timeout"] = msgspec.to_builtins({name: value for name, value in receipt.items() if value is not None})
     if execution.holder is not None and execution.holder.wheels:
         snapshot["wheels"] = msgspec.to_builtins(execution.holder.wheels)
+    if execution.holder is not None and execution.holder.code_version is not None:
+        snapshot["code_version"] = execution.holder.code_version
     if execution.cancel is not None:
         snapshot["cancel_requested_at"] = execution.cancel.requested_at
         snapshot["cancel"] = msgspec.to_builtins(execution.cancel)
@@ -348,4 +351,5 @@ def _holder(snapshot: Mapping[str, Any]) -> Holder:
         instance_id=instance_id,
         return_to=snapshot["state"].get("return_to"),
         wheels=msgspec.convert(snapshot.get("wheels", ()), tuple[WheelUsed, ...]),
+        code_version=snapshot.get("code_version"),
     )

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow, flows_from_plain, flows_to_plain
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+
+# What a runner may serve one after the other: any runs, runs of one tenant, or one run.
+Isolation = Literal["shared", "tenant", "run"]
 
 
 class WorkerState(Enum):
@@ -20,6 +23,19 @@ class WorkerState(Enum):
     IDLE = "IDLE"
     STOPPED_GRACEFUL = "STOPPED_GRACEFUL"
     DISCONNECTED = "DISCONNECTED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCode:
+    """The version of the flows' sources that a worker serves. None: it found no sources to name.
+
+    `changed`: the files on disk are another version, which is not served. `error`: why a version could not be loaded.
+    """
+
+    version: str | None
+    reload: bool
+    changed: bool = False
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +54,9 @@ class WorkerRecord:
     stopped_at: float | None = None
     stop_reason: str | None = None
     wheel_sync: Mapping[str, Any] | None = None
+    code: WorkerCode | None = None
     flows: tuple[AnnouncedFlow, ...] = ()
+    isolation: Isolation = "shared"  # workers that do not say it share their runners
     # Whether it serves no other flows than these, as far as its resolver says.
     flows_complete: bool = False
     hidden: bool = False

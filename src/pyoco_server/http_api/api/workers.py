@@ -28,6 +28,15 @@ router = APIRouter(prefix="/workers", tags=["workers"])
 StateWord = Literal["RUNNING", "IDLE", "STOPPED_GRACEFUL", "DISCONNECTED"]
 
 
+class WorkerCode(BaseModel):
+    """The sources of a worker's flows."""
+
+    version: str | None = Field(description="A hash of the sources that every new run gets.", examples=["3f2a91c07d4e"])
+    reload: bool = Field(description="Whether saved files are loaded while it runs (`PYOCO_CODE_RELOAD`).")
+    changed: bool = Field(description="The files on disk are another version, which is not served.")
+    error: str | None = Field(description="Why the saved files could not be loaded.")
+
+
 class Worker(Open):
     """A worker: its last record and the resulting state. More fields may be added at any time."""
 
@@ -50,6 +59,8 @@ class Worker(Open):
     stopped_at: float | None
     stop_reason: str | None
     wheel_sync: dict[str, Any] | None
+    code: WorkerCode | None = Field(description="The version of the flows' sources that it serves; null when unknown.")
+    isolation: Literal["shared", "tenant", "run"] = Field(description="What a runner of it serves one after the other.")
     flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
 
 

@@ -25,7 +25,7 @@ async def check_execution(request: Request, new: NewExecution, *, strict: bool) 
     services = services_of(request)
     served = services.fleet.served()
     flow = services.fleet.announced_flows().get(new.graph_id)
-    graphs = {stored.graph_id for stored in await services.stores.graphs.all(new.tenant_id)} if strict else None
+    graphs = set(await services.stores.graphs.revisions(new.tenant_id)) if strict else None
     if new.graph_id in (graphs or ()):
         return []
     if flow is None and new.tag is None:

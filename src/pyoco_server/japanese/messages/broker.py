@@ -37,6 +37,23 @@ TEXTS = {
     "PYOCO_NATS_CREDS_FILE needs the package nkeys: pip install nkeys": (
         "PYOCO_NATS_CREDS_FILE にはパッケージ nkeys が必要です: pip install nkeys"
     ),
+    "nats at {url} does not require TLS, so the login would be sent in clear": (
+        "{url} の NATS が TLS を要求していないため、認証情報が平文で送られることになります"
+    ),
+    "the certificate of nats at {url} is not trusted: {reason}": "{url} の NATS の証明書を信頼できません: {reason}",
+    "nats at {url} refuses the login: {reason}": "{url} の NATS にログインを拒否されました: {reason}",
+    "nats answers, but runs without JetStream": "NATS は応答しますが、JetStream なしで動いています",
+    "nats refuses JetStream: {reason}": "NATS が JetStream を拒否しました: {reason}",
+    "PYOCO_NATS_REPLICAS is {count}, but nats is 1 server and no cluster": (
+        "PYOCO_NATS_REPLICAS は {count} ですが、NATS はクラスターではなく 1 台です"
+    ),
+    "PYOCO_NATS_REPLICAS is {count}, more than servers of the cluster can take: {reason}": (
+        "PYOCO_NATS_REPLICAS は {count} ですが、クラスターで引き受けられるサーバーが足りません: {reason}"
+    ),
+    "nats refuses the stream {name}: {reason}": "NATS が stream {name} を拒否しました: {reason}",
+    "nats does not permit this user to {verb} to {subject}": (
+        "NATS のこのユーザーには {subject} への {verb} の権限がありません"
+    ),
     "nats answered {status} {reason}": "NATS の応答: {status} {reason}",
     "nats did not answer within {count} s": "NATS が {count} 秒以内に応答しませんでした",
     "reading {stream} was interrupted": "{stream} の読み取りが中断されました",

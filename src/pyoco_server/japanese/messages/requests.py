@@ -87,7 +87,12 @@ TEXTS = {
         "この Gateway は名前 {name} では応答しません（PYOCO_HTTP_ALLOWED_HOSTS）"
     ),
     # Queries
-    "{name}: there is no such parameter here": "{name}: このパラメータはありません",
+    "the query has {count} parameters; at most {most} are accepted": (
+        "クエリのパラメータが {count} 個あります。上限は {most} 個です"
+    ),
+    "{name}: there is no such parameter here; {known}": "{name}: このパラメータはありません。{known:ja}",
+    "known are {names}": "使えるもの: {names}",
+    "it takes none": "この操作にパラメータはありません",
     "{method} is not allowed at {path}; allowed: {methods}": "{path} で {method} は使えません。使えるメソッド: {methods}",
     "there is nothing at {path}": "{path} には何もありません",
     "cursor: it was not made by this server; start with an empty one": (

@@ -25,6 +25,7 @@ TEXTS = {
     # Their content
     "{name} is not a wheel: {error}": "{name} は wheel ではありません: {error:ja}",
     "its directory is too large": "zip のディレクトリが大きすぎます",
+    "it has more than {count} files": "ファイルが {count} 個を超えています",
     "it does not end like a zip": "zip の終端がありません",
     "it does not begin with a file": "zip の先頭がファイルではありません",
     "it is encrypted": "暗号化されています",
@@ -32,7 +33,9 @@ TEXTS = {
         "一部の Python が読み取れない圧縮方式（{method}）です"
     ),
     "it has a file that is not before its directory": "ディレクトリより後ろにファイルがあります",
-    "{name} has more than {count} files": "{name} のファイルが {count} 個を超えています",
+    "{name}: its {part} is larger than {count} bytes; make it shorter": (
+        "{name}：{part} が {count} バイトを超えています。短くしてください"
+    ),
     "{name} has two files of the same name": "{name} に同名のファイルが 2 つあります",
     "{name} has files that overlap": "{name} に重なり合うファイルがあります",
     "{name} would unpack to {size} bytes, which is out of all proportion": (

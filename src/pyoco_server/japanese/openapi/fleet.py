@@ -53,7 +53,20 @@ TEXTS = {
     "The time since its last heartbeat, by this gateway's clock.": "最後の heartbeat からの時間（この Gateway の時計）。",
     "The oldest of its runs.": "実行中の run のうち最も古いもの。",
     "Its runs, as far as the caller may see them.": "実行中の run（呼び出し元に見えるもの）。",
+    "What a runner of it serves one after the other.": "この worker の runner が順に処理する run の範囲。",
     "The flows that it announces; it may serve others.": "公表している flow。ほかの flow も処理できる場合があります。",
+    "The version of the flows' sources that it serves; null when unknown.": (
+        "処理に使う flow のソースのバージョン。不明なら null。"
+    ),
+    "The sources of a worker's flows.": "worker の flow のソースです。",
+    "A hash of the sources that every new run gets.": "新しい run が使うソースのハッシュ。",
+    "Whether saved files are loaded while it runs (`PYOCO_CODE_RELOAD`).": (
+        "実行中に保存されたファイルを読み込むか（`PYOCO_CODE_RELOAD`）。"
+    ),
+    "The files on disk are another version, which is not served.": (
+        "ディスク上のファイルは別のバージョンで、処理には使われていません。"
+    ),
+    "Why the saved files could not be loaded.": "保存されたファイルを読み込めなかった理由。",
     # Wheels
     "List Wheels": "wheel を一覧する",
     "Every registered wheel, by name. They are shared by all tenants.": (

@@ -29,6 +29,7 @@ from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt, WheelUsed
 from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.secret_params import SecretMask
 from pyoco_server.errors import (
     CommandRejected,
     ExecutionFailedError,
@@ -54,6 +55,7 @@ from pyoco_server.worker.attempt.runner_stop import RunnerStop, timeout_failure
 from pyoco_server.worker.attempt.step_commands import (
     bounded_last_lines,
     exception_fields,
+    mask_lines,
     running_nodes,
     to_commands,
     to_failure,
@@ -182,13 +184,20 @@ class Attempt:
         # The start names the wheels of its runner: with wheel sync it has to wait for the runner.
         context = self._context
         started = not context.config.wheel_sync_enabled and await context.start_throttle.acquire(held)
-        if started and (outcome := await self._start(wheels=())) is not None:
+        code = context.executor.code
+        expected_version = None if code is None else code.version
+        if started and (outcome := await self._start((), expected_version)) is not None:
             return outcome
         runner = await self._borrow(held)
         if runner is None or self.session.is_releasing:
             return RELEASED
-        if (outcome := await (self._check_still_held() if started else self._start(runner.wheels))) is not None:
+        if started and (outcome := await self._check_still_held()) is not None:
             return outcome
+        # The start is stored again if the code was replaced in between: it names what runs.
+        if not started or runner.code_version != expected_version:
+            outcome = await self._start(runner.wheels, runner.code_version)
+            if outcome is not None:
+                return outcome
         return RELEASED if self.session.is_releasing else runner
 
     async def _borrow(self, held: AsyncExitStack) -> FlowRunner | None:
@@ -197,7 +206,8 @@ class Attempt:
         may_release = self.delivery.num_delivered <= self._context.config.consumer_max_deliver // 2
         try:
             async with asyncio.timeout(GIVE_BACK_AFTER_SEC if may_release else None):
-                return await held.enter_async_context(self._context.executor.borrow())
+                tenant_id = self.session.execution.request.tenant_id
+                return await held.enter_async_context(self._context.executor.borrow(tenant_id))
         except TimeoutError:
             self.runner_wait_timed_out = True
             return None
@@ -211,7 +221,7 @@ class Attempt:
             return await self._confirm_canceled(StopHow.COOPERATIVE, delivered_at=self._now())
         return None
 
-    async def _start(self, wheels: tuple[WheelUsed, ...]) -> Outcome | None:
+    async def _start(self, wheels: tuple[WheelUsed, ...], code_version: str | None) -> Outcome | None:
         self.holds = True
         while True:
             command = StartExecution(
@@ -221,6 +231,7 @@ class Attempt:
                 instance_id=self._context.instance_id,
                 return_to=self.delivery.return_to,
                 wheels=wheels,
+                code_version=code_version,
             )
             handled = await self.session.commit(command)
             if handled.events:
@@ -273,6 +284,8 @@ class Attempt:
                 attempt=execution.attempt,
                 workflow_yaml=self._workflow_yaml,
                 callable_allow=patterns_of(config.callable_allow),
+                artifact_dir=config.artifact_dir,
+                secret_params=patterns_of(config.secret_params),
             ),
             log.add,
         )
@@ -281,6 +294,7 @@ class Attempt:
         try:
             async for update in runner.updates():
                 log.note_steps(update.steps)
+                stop.note_steps(update.steps)
                 if update.end is not None:
                     return update, stop
                 await self._record(update.steps)
@@ -343,6 +357,10 @@ class Attempt:
             return await self._confirm_canceled(how, delivered_at=stop.cancelled_at)
         if isinstance(end, RunnerDied) and end.never_began:
             return RELEASED  # no fault of this run: nothing of it has happened
+        if not isinstance(end, RunEnded) or end.how != "completed":
+            mask = SecretMask(self.session.execution.request.input, patterns_of(self._context.config.secret_params))
+            last = mask_lines(last, mask)
+            end = last.end or end
         if (receipt := stop.receipt(end, stopped_by_kill)) is not None:
             return await self._fail_timed_out(last, receipt)
         if isinstance(end, RunEnded) and end.how == "completed":
@@ -360,7 +378,8 @@ class Attempt:
 
     async def _fail_timed_out(self, last: RunUpdate, receipt: TimeoutReceipt) -> Outcome:
         held = [node_id for node_id, node in self.session.execution.nodes.items() if node.status.is_held]
-        failure = timeout_failure(receipt, running_nodes(held, last.steps))
+        running, grace_sec = running_nodes(held, last.steps), self._context.config.cancel_grace_period_sec
+        failure = timeout_failure(receipt, running, grace_sec)
         return await self._fail(RunTimedOut, failure, last, receipt)
 
     async def _fail(

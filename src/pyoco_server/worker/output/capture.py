@@ -119,8 +119,9 @@ class OutputCapture:
         match step:
             case TaskStarted(node=node):
                 name = task_name(node)
-                self._thread.tasks.append(name)
-                self._update_running(name, starts=True)
+                if name not in self._thread.tasks:  # else a retry
+                    self._thread.tasks.append(name)
+                    self._update_running(name, starts=True)
             case TaskSucceeded(node=node) | TaskFailed(node=node):
                 name = task_name(node)
                 for stream in self._streams:

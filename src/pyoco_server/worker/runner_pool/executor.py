@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
 from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.runner_process.protocol import RunJob, RunUpdate
 
@@ -20,6 +21,10 @@ class FlowRunner(Protocol):
     @property
     def wheels(self) -> tuple[WheelUsed, ...]:
         """The registry wheels that its flows can import; constant over its lifetime."""
+
+    @property
+    def code_version(self) -> str | None:
+        """The version of the flows' sources; constant over its lifetime, None if unknown."""
 
     def begin(self, job: RunJob, on_lines: LineSink | None = None) -> None:
         """Starts the job. All its output is delivered to `on_lines` before `updates` yields its end."""
@@ -43,8 +48,16 @@ class Executor(Protocol):
     def announcement(self) -> FlowAnnouncement:
         """The flows to announce: known after the start, renewed with each environment."""
 
-    def borrow(self) -> AbstractAsyncContextManager[FlowRunner]:
-        """Waits for a free runner and holds it."""
+    @property
+    def code(self) -> WorkerCode | None:
+        """The version of the flows' sources that the next run gets; None if unknown."""
+
+    @property
+    def isolation(self) -> Isolation:
+        """What a runner may serve one after the other."""
+
+    def borrow(self, tenant_id: str | None = None) -> AbstractAsyncContextManager[FlowRunner]:
+        """Waits for a free runner that may serve this tenant, and holds it."""
 
     async def start(self) -> None: ...
     async def close(self) -> None: ...

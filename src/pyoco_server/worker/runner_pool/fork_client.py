@@ -6,11 +6,13 @@ import asyncio
 import os
 import socket
 import sys
+import tempfile
 from collections import deque
 from typing import Any
 
 import orjson
 
+from pyoco_server.worker.runner_pool.code import Code
 from pyoco_server.worker.runner_process import process_tree
 from pyoco_server.worker.runner_process.protocol import CorruptFrame, Decoder, encode
 from pyoco_server.worker.wheels.environments import EnvironmentLease
@@ -35,14 +37,18 @@ class ForkClient:
         self._loop.add_reader(channel, self._on_readable)
 
     @classmethod
-    async def start(cls, resolver: str, lease: EnvironmentLease) -> ForkClient:
+    async def start(cls, code: Code, lease: EnvironmentLease) -> ForkClient:
         """Starts a fork server. It dies with the calling thread, so call this from the main thread."""
         ours, theirs = socket.socketpair()
-        with theirs:
+        with theirs, tempfile.TemporaryFile() as sources:
+            # Any bytes as text, and back.
+            sources.write(orjson.dumps({path: content.decode("latin-1") for path, content in code.files.items()}))
+            sources.flush()
             ours.setblocking(False)
             settings = {
                 "descriptor": theirs.fileno(),
-                "resolver": resolver,
+                "sources_descriptor": sources.fileno(),
+                "resolver": code.resolver,
                 "supervisor_pid": os.getpid(),
                 "sys_path": lease.environment.path_over(sys.path),
                 "pythonpath": os.environ.get("PYTHONPATH"),
@@ -52,7 +58,7 @@ class ForkClient:
                     *(str(lease.environment.python), "-P", "-m", FORK_SERVER, orjson.dumps(settings).decode()),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=2,  # standard output belongs to the supervisor's own log
-                    pass_fds=[theirs.fileno()],
+                    pass_fds=[theirs.fileno(), sources.fileno()],
                     # The worker's own search path: no wheel can replace the fork server's code.
                     env=lease.environment.variables(user_code_variables()) | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 )

@@ -1,6 +1,6 @@
 """A pool of warm runner processes. User code runs in them and never in the supervisor.
 
-    async with pool.borrow() as runner:
+    async with pool.borrow(tenant_id) as runner:
         runner.begin(job)
         async for update in runner.updates():
             ...
@@ -8,8 +8,9 @@
 Each slot is a task that keeps one runner alive and replaces it when it dies. All runners are children of one fork
 server; if that is lost, its runners die with it and a new one is started.
 
-    switch(environment):  new fork server ─▶ one of its runners is warm ─▶ idle runners of the old one are killed, busy
-                          ones after their run, the old fork server with the last;  no warm runner: nothing changes
+    switch(environment), reload(code):
+        new fork server ─▶ one of its runners is warm ─▶ idle runners of the old one are killed, busy ones after their
+        run, the old fork server with the last;  no warm runner: nothing changes
 """
 
 from __future__ import annotations
@@ -23,15 +24,20 @@ from typing import Any
 
 from pyoco_server.domain.execution.state import StopHow
 from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.worker.backoff import Backoff
+from pyoco_server.worker.runner_pool.code import Code, CodeReader
+from pyoco_server.worker.runner_pool.code_watch import CodeWatch
+from pyoco_server.worker.runner_pool.idle_runners import IdleRunners
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_pool.runner_group import RunnerGroup
 from pyoco_server.worker.runner_process.flow_announcement import log_left_out
 from pyoco_server.worker.runner_process.protocol import RunnerDied
-from pyoco_server.worker.wheels.environments import EnvironmentLease
+from pyoco_server.worker.wheels.environments import EnvironmentLease, acquire
 
 LOADING_LIMIT_SEC = 120.0
+MAX_ERROR_CHARS = 500
 FIRST_PAUSE_SEC = 0.1
 LONGEST_PAUSE_SEC = 5.0
 
@@ -43,31 +49,45 @@ class RunnerPool:
 
     `on_output(run_id, lines)` is called in the loop with the output of runners, with an empty run id before the first
     run; it must neither wait nor raise. `announcement` has the flows of the current environment: of the given names,
-    else those that the resolver declares.
+    else those that the resolver declares. All runners import the same version of the code; with `code_reload` it is
+    replaced when files are saved. `isolation`: see `idle_runners`.
     """
 
     stopped_by_kill = StopHow.KILLED
 
-    def __init__(self, resolver: str, size: int, on_output: OnOutput, flow_names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        resolver: str,
+        size: int,
+        on_output: OnOutput,
+        flow_names: Sequence[str] = (),
+        *,
+        isolation: Isolation = "tenant",
+        code_reload: bool = False,
+    ) -> None:
         self.announcement = FlowAnnouncement()
+        self.isolation: Isolation = isolation
         self._resolver = resolver
         self._flow_names = flow_names
         self._size = size
         self._on_output = on_output
-        self._current = RunnerGroup(resolver, EnvironmentLease(), on_output)
+        self._reader = CodeReader(resolver)
+        self._current = RunnerGroup(Code(resolver=resolver, version=None, files={}), EnvironmentLease(), on_output)
+        self._code_reload = code_reload
+        self._watch = CodeWatch(self._reader, self._served_version, self.reload if code_reload else None)
+        self._watching: asyncio.Task[None] | None = None
         self._retired: set[RunnerGroup] = set()
         self._slots: list[asyncio.Task[None]] = []
         self._warm: set[ProcessRunner] = set()
-        self._borrowed: set[ProcessRunner] = set()
         self._spares: deque[ProcessRunner] = deque()
-        self._idle: asyncio.Queue[ProcessRunner | None] = asyncio.Queue()
+        self._idle = IdleRunners(size, isolation, self._is_current)
         self._switching = asyncio.Lock()
         self._closing = asyncio.Event()
 
     async def start(self, lease: EnvironmentLease | None = None) -> None:
         """Returns when every runner is warm; `InvalidUsage` if the resolver cannot be loaded; may be repeated."""
-        self._current = RunnerGroup(self._resolver, lease or EnvironmentLease(), self._on_output)
-        self._idle = asyncio.Queue()
+        code = await asyncio.to_thread(self._reader.read)
+        self._current = RunnerGroup(code, lease or EnvironmentLease(), self._on_output)
         self._closing.clear()
         loop = asyncio.get_running_loop()
         first_tries: list[asyncio.Future[None]] = [loop.create_future() for _ in range(self._size)]
@@ -85,6 +105,8 @@ class RunnerPool:
             if error is not None:
                 await self.close()
                 raise error
+        self._watch = CodeWatch(self._reader, self._served_version, self.reload if self._code_reload else None)
+        self._watching = asyncio.create_task(self._watch.run())
 
     async def switch(self, lease: EnvironmentLease) -> None:
         """Starts new runs in this environment; current runs end in theirs.
@@ -92,46 +114,55 @@ class RunnerPool:
         `InvalidUsage` if no runner gets warm there: then nothing has changed, and the lease is released.
         """
         async with self._switching:
-            fresh = RunnerGroup(self._resolver, lease, self._on_output)
-            try:
-                first = await self._first_of(fresh)
-                announcement = await self._discover(fresh)
-            except BaseException:
-                await fresh.close()
-                raise
-            if self._closing.is_set():
-                await fresh.close()
-                return
-            old, self._current = self._current, fresh
-            self._retired.add(old)
-            self._spares = deque([first])
-            self._announce(announcement)
-            for runner in old.runners - self._borrowed:
-                runner.kill()
-            await self._close_if_empty(old)
+            await self._replace(RunnerGroup(self._current.code, lease, self._on_output), needs_resolver=True)
+
+    async def reload(self, code: Code) -> None:
+        """Starts new runs with this code; current runs end with theirs.
+
+        Code that cannot be loaded fails new runs with the reason: what was saved is what runs. `InvalidUsage` if no
+        runner gets warm at all: then nothing has changed.
+        """
+        async with self._switching:
+            lease = acquire(self._current.lease.environment)
+            await self._replace(RunnerGroup(code, lease, self._on_output), needs_resolver=False)
 
     async def close(self) -> None:
         """Kills every runner with its descendants and waits for their exit."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
+            self._watching = None
         self._closing.set()
-        self._idle.put_nowait(None)
+        self._idle.close()
         for group in (self._current, *self._retired):
             await group.close()
         self._spares.clear()
         await asyncio.gather(*self._slots)
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[ProcessRunner]:
-        """A free, warm runner for the block; one that is still busy at its end is killed."""
-        runner = await self._next_idle()
-        self._borrowed.add(runner)
+    async def borrow(self, tenant_id: str | None = None) -> AsyncIterator[ProcessRunner]:
+        """A warm runner that may serve this tenant, for the block; one that is still busy at its end is killed."""
+        if self._closing.is_set():
+            raise RuntimeError("the runner pool is closed")
+        runner = await self._idle.take(tenant_id)
         try:
             yield runner
         finally:
-            self._borrowed.discard(runner)
-            if runner.is_busy or runner not in self._current.runners:
-                runner.kill()
-            elif runner.is_alive:
-                self._idle.put_nowait(runner)
+            self._idle.give_back(runner)
+
+    @property
+    def code(self) -> WorkerCode:
+        """The version that new runs get; `error` is one line."""
+        reason = self._watch.error or self._current.load_error
+        return WorkerCode(
+            version=self._served_version(),
+            reload=self._code_reload,
+            changed=self._watch.is_changed,
+            error=None if reason is None else reason.partition("\n")[0][:MAX_ERROR_CHARS],
+        )
+
+    def _served_version(self) -> str | None:
+        return self._current.code.version
 
     def pids(self) -> list[int]:
         return sorted(runner.pid for runner in self._warm)
@@ -140,14 +171,8 @@ class RunnerPool:
     def fork_server_pid(self) -> int | None:
         return self._current.fork_server_pid
 
-    async def _next_idle(self) -> ProcessRunner:
-        while True:
-            runner = await self._idle.get()
-            if runner is None:
-                self._idle.put_nowait(None)  # for the next waiter
-                raise RuntimeError("the runner pool is closed")
-            if runner.is_alive and runner in self._current.runners:
-                return runner
+    def _is_current(self, runner: ProcessRunner) -> bool:
+        return runner in self._current.runners
 
     # --- one slot -----------------------------------------------------------------------------------------------------
 
@@ -198,11 +223,13 @@ class RunnerPool:
             # A runner without its resolver serves too: its jobs fail with the reason instead of waiting forever.
             self._warm.add(runner)
             if group is self._current:
-                self._idle.put_nowait(runner)
+                self._idle.add(runner)
             else:
                 runner.kill()  # forked just before the switch
         if error is not None:
-            logger.warning("runner cannot load the flow resolver", extra={"reason": error})
+            if group.load_error is None:  # once: all its runners import the same
+                logger.warning("runner cannot load the flow resolver", extra={"reason": error})
+            group.load_error = error
             _fail(first_try, InvalidUsage(error, resolver=self._resolver))
         elif not first_try.done():
             first_try.set_result(None)
@@ -224,7 +251,26 @@ class RunnerPool:
 
     # --- a switch -----------------------------------------------------------------------------------------------------
 
-    async def _first_of(self, fresh: RunnerGroup) -> ProcessRunner:
+    async def _replace(self, fresh: RunnerGroup, *, needs_resolver: bool) -> None:
+        try:
+            first = await self._first_of(fresh, needs_resolver=needs_resolver)
+        except BaseException:
+            await fresh.close()
+            raise
+        if self._closing.is_set():
+            await fresh.close()
+            return
+        old, self._current = self._current, fresh
+        self._retired.add(old)
+        self._spares = deque([first])
+        for runner in old.runners:
+            if not self._idle.is_borrowed(runner):
+                runner.kill()
+        await self._close_if_empty(old)
+        if first.loaded.result() is None:
+            self._announce(await self._discover(fresh))
+
+    async def _first_of(self, fresh: RunnerGroup, *, needs_resolver: bool) -> ProcessRunner:
         try:
             runner = await fresh.fork()
         except OSError as error:
@@ -234,7 +280,7 @@ class RunnerPool:
         if runner.loaded.cancelled():
             raise InvalidUsage(self._death(await asyncio.shield(runner.exited)), resolver=self._resolver)
         reason = runner.loaded.result() if runner.loaded.done() else self._too_slow()
-        if reason is not None:
+        if reason is not None and (needs_resolver or not runner.loaded.done()):
             raise InvalidUsage(reason, resolver=self._resolver)
         return runner
 

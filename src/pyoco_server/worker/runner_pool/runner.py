@@ -46,10 +46,17 @@ class ProcessRunner(asyncio.Protocol):
     """Free, or busy with one job from `begin` until RunEnded; RunnerDied when the process has exited."""
 
     def __init__(
-        self, pid: int, client: ForkClient, log_descriptor: int, on_output: OnOutput, wheels: tuple[WheelUsed, ...]
+        self,
+        pid: int,
+        client: ForkClient,
+        log_descriptor: int,
+        on_output: OnOutput,
+        wheels: tuple[WheelUsed, ...],
+        code_version: str | None,
     ) -> None:
         self.pid = pid
         self.wheels = wheels
+        self.code_version = code_version
         self.is_alive = True
         self.is_busy = False
         self.has_served = False

@@ -1,4 +1,4 @@
-"""The runners of one environment and their fork server."""
+"""The runners of one environment and one version of the code, and their fork server."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import KeysView, Sequence
 from typing import Any
 
 from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.worker.runner_pool.code import Code
 from pyoco_server.worker.runner_pool.fork_client import ForkClient
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_process.flow_announcement import ANNOUNCE_LIMIT_SEC
@@ -20,15 +21,16 @@ logger = logging.getLogger(__name__)
 
 
 class RunnerGroup:
-    """Forks runners in one environment, with one fork server at a time. Runners die with their fork server.
+    """Forks runners that import the same code, with one fork server at a time. Runners die with their fork server.
 
     Start it from the main thread (see `ForkClient.start`).
     """
 
-    def __init__(self, resolver: str, lease: EnvironmentLease, on_output: OnOutput) -> None:
+    def __init__(self, code: Code, lease: EnvironmentLease, on_output: OnOutput) -> None:
+        self.code = code
         self.lease = lease
+        self.load_error: str | None = None  # why its runners cannot load the resolver
         self._alive: dict[ProcessRunner, asyncio.Task[RunnerDied]] = {}
-        self._resolver = resolver
         self._on_output = on_output
         self._client: ForkClient | None = None
         self._client_lock = asyncio.Lock()
@@ -56,7 +58,8 @@ class RunnerGroup:
         finally:
             theirs.close()
             os.close(log_writer)
-        runner = ProcessRunner(pid, client, log_reader, self._on_output, self.lease.environment.wheels)
+        wheels, version = self.lease.environment.wheels, self.code.version
+        runner = ProcessRunner(pid, client, log_reader, self._on_output, wheels, version)
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: runner, sock=ours)
         except BaseException:
@@ -114,7 +117,7 @@ class RunnerGroup:
                 await self._client.close()
                 self._client = None
             if self._client is None:
-                self._client = await ForkClient.start(self._resolver, self.lease)
+                self._client = await ForkClient.start(self.code, self.lease)
             return self._client
 
 

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
 from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.fleet.records import Isolation
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.trace import Step
 from pyoco_server.worker.output.capture import ThreadOutputCapture
@@ -26,6 +27,8 @@ class ThreadExecutor:
     """One flow at a time: pyoco mixes up the output of concurrent flows in one process."""
 
     stopped_by_kill = StopHow.ABANDONED
+    code = None  # what the caller's program has imported
+    isolation: Isolation = "shared"  # threads of one process share everything
 
     def __init__(self, resolver: Resolver, flow_names: Sequence[str] = ()) -> None:
         self.announcement = FlowAnnouncement()
@@ -59,7 +62,7 @@ class ThreadExecutor:
         """Nothing to stop: abandoned threads cannot be reached."""
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[ThreadRunner]:
+    async def borrow(self, tenant_id: str | None = None) -> AsyncIterator[ThreadRunner]:
         async with self._free:
             runner = ThreadRunner(self._resolver)
             try:
@@ -72,6 +75,7 @@ class ThreadRunner:
     """One run in one thread, with the packages of the caller's program and no registry wheels."""
 
     wheels: tuple[WheelUsed, ...] = ()
+    code_version: str | None = None
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver

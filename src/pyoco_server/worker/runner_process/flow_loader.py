@@ -24,7 +24,9 @@ from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.domain.flow_yaml import FlowFile, FlowTask, is_standard
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.trace import describe_error
+from pyoco_server.worker.runner_process import pinned_imports
 from pyoco_server.worker.runner_process.callables import is_in_standard_library, standard_code_of
+from pyoco_server.worker.runner_process.pinned_imports import PinnedLoader
 from pyoco_server.worker.runner_process.protocol import RunJob
 
 Resolver = Callable[[str], Flow]
@@ -85,12 +87,12 @@ def _is_absent(name: str) -> bool:
 
 def _load_file(spec: str, path: Path) -> ModuleType:
     path = path.expanduser().resolve()
-    if not path.is_file():
+    if not path.is_file() and not pinned_imports.has(str(path)):
         raise _invalid(spec, f"names {path}, and there is no such file")
     _put_first_on_path(path.parent)
     # The file must not replace a loaded module of the same name.
     name = path.stem if path.stem not in sys.modules else f"pyoco_flows_{path.stem}"
-    found = importlib.util.spec_from_file_location(name, path)
+    found = importlib.util.spec_from_file_location(name, path, loader=PinnedLoader(name, str(path)))
     if found is None or found.loader is None:
         raise _invalid(spec, f"names {path}, which Python cannot load")
     module = importlib.util.module_from_spec(found)

@@ -23,7 +23,7 @@ from typing import Any
 import orjson
 
 from pyoco_server.adapters.embedded_nats.parent_death import die_with_parent
-from pyoco_server.worker.runner_process import process_tree
+from pyoco_server.worker.runner_process import pinned_imports, process_tree
 from pyoco_server.worker.runner_process.process import run_forked
 from pyoco_server.worker.runner_process.protocol import Decoder, encode
 
@@ -109,11 +109,22 @@ class ForkServer:
             except ChildProcessError:
                 return
             if pid == 0:
+                self._kill_strays()
                 return
             if pid in self._runners:
                 self._runners.remove(pid)
                 process_tree.kill_group(pid)  # what a crashed runner left behind
                 self._send(["exited", pid, status])
+
+    def _kill_strays(self) -> None:
+        """Kills what dead runners left behind in other sessions; a live runner has adopted its own orphans.
+
+        Each kill is followed by SIGCHLD and another call, so one that forks meanwhile does not escape.
+        """
+        for child in process_tree.children_of(os.getpid()):
+            if child not in self._runners:
+                for descendant in (*process_tree.descendants_of(child), child):
+                    process_tree.kill(descendant)
 
     def _kill_everything(self) -> None:
         for pid in self._runners:
@@ -130,6 +141,13 @@ class ForkServer:
         self._supervisor.sendall(encode(message))
 
 
+def _read_sources(descriptor: int) -> dict[str, bytes]:
+    """The sources that every runner imports, from the supervisor's file; see `ForkClient.start`."""
+    with open(descriptor, "rb") as file:
+        file.seek(0)
+        return {path: text.encode("latin-1") for path, text in orjson.loads(file.read()).items()}
+
+
 def main(arguments: str) -> None:
     """Serves with the settings (JSON) from `ForkClient.start`."""
     settings = orjson.loads(arguments)
@@ -138,6 +156,7 @@ def main(arguments: str) -> None:
     if settings["pythonpath"] is not None:
         os.environ["PYTHONPATH"] = settings["pythonpath"]
     sys.path[:] = settings["sys_path"]
+    pinned_imports.install(_read_sources(settings["sources_descriptor"]))
     # Ctrl-C at a terminal reaches the whole group: the supervisor decides about the runners.
     signal.signal(signal.SIGINT, _wake_only)
     signal.signal(signal.SIGHUP, _wake_only)

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 from pyoco_server.adapters.embedded_nats.parent_death import die_with_parent
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.trace import Step
+from pyoco_server.trace import Step, TaskStarted
 from pyoco_server.worker.output.capture import OutputCapture, capture_output
 from pyoco_server.worker.runner_process import process_tree
 from pyoco_server.worker.runner_process.flow_announcement import announce_flows
@@ -73,6 +73,7 @@ def _isolate(control: int, log: int, parent_pid: int) -> None:
     # A handler, because programs that tasks start would inherit SIG_IGN.
     signal.signal(signal.SIGINT, _ignored)
     os.setsid()
+    process_tree.adopt_orphans()  # so that they end with this runner
     die_with_parent(parent_pid, signal.SIGKILL)
     # Moved above the numbers that they get below.
     control, log = (fcntl.fcntl(one, fcntl.F_DUPFD, LOG_DESCRIPTOR + 1) for one in (control, log))
@@ -108,6 +109,8 @@ class _Run:
         with self._lock:
             if self._is_open:
                 self._steps.append(step_to_wire(step))
+        if isinstance(step, TaskStarted) and step.limit_sec is not None:
+            self.flush()  # at once: the task may keep the reader from running, and its limit counts from now
         self._process.wake_reader()
 
     def flush(self) -> bool:
@@ -176,6 +179,7 @@ class RunnerProcess:
             self.capture.begin_run()
             ended = run_job(resolver, run.job, run.emit, run.cancel)
             state.restore()
+            process_tree.reap_ended_children()
             self.capture.end_run()  # before the end: the supervisor then finds all output
             run.end(ended)
 

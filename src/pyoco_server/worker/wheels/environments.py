@@ -176,16 +176,6 @@ class Environments:
 
     # --- leases and collection ----------------------------------------------------------------------------------------
 
-    def acquire(self, environment: Environment) -> EnvironmentLease:
-        """Protects the environment from collection until the lease is released."""
-        if environment.folder is None:
-            return EnvironmentLease()
-        descriptor = os.open(environment.folder / IN_USE, os.O_RDWR)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-        held = contextlib.ExitStack()  # closes once, however often it is released
-        held.callback(os.close, descriptor)
-        return EnvironmentLease(environment=environment, release=held.close)
-
     def has_unused(self, keep: Collection[str]) -> bool:
         """Whether a complete environment can be collected; an incomplete one may be under construction.
 
@@ -207,6 +197,17 @@ class Environments:
             _remove(folder)
             gone.append(folder.name)
         return gone
+
+
+def acquire(environment: Environment) -> EnvironmentLease:
+    """Protects the environment from collection until the lease is released."""
+    if environment.folder is None:
+        return EnvironmentLease()
+    descriptor = os.open(environment.folder / IN_USE, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    held = contextlib.ExitStack()  # closes once, however often it is released
+    held.callback(os.close, descriptor)
+    return EnvironmentLease(environment=environment, release=held.close)
 
 
 def _environment(folder: Path, plain: Mapping[str, Any]) -> Environment:

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
-from pyoco_server.domain.wheels.contents import check_contents
+from pyoco_server.domain.wheels.contents import MAX_LOADED_BYTES, check_contents
 from pyoco_server.domain.wheels.requirements import Candidate, LeftOut, Need, in_order_of_need
 from pyoco_server.domain.wheels.sync_state import NOTHING_INSTALLED, InstalledSet, Manifest
 from pyoco_server.domain.wheels.wheel import parse_wheel_name
@@ -31,6 +31,7 @@ from pyoco_server.worker.wheels.environments import (
     Environments,
     PreparedEnvironment,
     WheelFile,
+    acquire,
     try_lock,
     write_atomically,
 )
@@ -147,7 +148,7 @@ class WheelInstaller:
         """Prepares an environment with the needed wheels; the caller must use or release its lease."""
         async with self._folder.locked(self._timeout_sec):
             prepared = await self._install(need, in_use)
-            return replace(prepared, lease=self._environments.acquire(prepared.lease.environment))
+            return replace(prepared, lease=acquire(prepared.lease.environment))
 
     async def _install(self, need: Need, in_use: InstalledSet) -> PreparedEnvironment:
         """Installs as many packages as possible, each in the latest version possible."""
@@ -182,7 +183,7 @@ class WheelInstaller:
     def lease(self, installed: InstalledSet) -> EnvironmentLease | None:
         """A lease on the environment of that set, if it exists; what the manifest names is not collected."""
         environment = self._environments.find(installed.environment) if installed.environment else None
-        return None if environment is None else self._environments.acquire(environment)
+        return None if environment is None else acquire(environment)
 
     async def record(self, installed: InstalledSet) -> None:
         """Updates the manifest if it differs, also after damage."""
@@ -235,7 +236,8 @@ def _required_by(file: Path) -> tuple[str, ...]:
     try:
         with zipfile.ZipFile(file) as wheel:
             names = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1]
-            headers = email.parser.BytesParser().parsebytes(wheel.read(names[0]), headersonly=True)
+            with wheel.open(names[0]) as metadata:
+                headers = email.parser.BytesHeaderParser().parsebytes(metadata.read(MAX_LOADED_BYTES["METADATA"]))
             return tuple(Requirement(text).name for text in headers.get_all("Requires-Dist", []))
     except (
         OSError,

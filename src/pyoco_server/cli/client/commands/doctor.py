@@ -187,12 +187,41 @@ def fleet(workers: Sequence[Mapping[str, Any]], tag: str | None) -> Iterator[Fin
         f"{len(workers)} running, {busy} busy; tags: {', '.join(served) or 'none'}",
         f"{len(workers)} 台稼働中、うち {busy} 台が実行中。tag: {', '.join(served) or 'なし'}",
     )
+    yield from code_of(workers)
     if wanted in served:
         yield _ok("tag", f"a worker serves {wanted}", f"{wanted} を処理する worker がいます")
         return
     # The default tag is a setting of the server, so only a tag that was given is certainly missing.
     detail = localized(f"no worker serves {wanted}", f"{wanted} を処理する worker がいません")
     yield Finding(check="tag", verdict="wrong" if tag else "warning", detail=detail, todo=start)
+
+
+def code_of(workers: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Workers whose files differ from what they serve."""
+    for worker in workers:
+        name, code = escape_line(str(worker.get("worker_id"))), worker.get("code")
+        if not isinstance(code, Mapping):
+            continue
+        version = escape_line(str(code.get("version")))
+        if code.get("error"):
+            reason = escape_line(str(code["error"]))
+            detail = localized(
+                f"{name} could not load the saved files: {reason}",
+                f"{name} は保存されたファイルを読み込めません: {reason}",
+            )
+            todo = localized("Correct the file and save it.", "ファイルを修正して保存してください。")
+        elif code.get("changed") and not code.get("reload"):
+            detail = localized(
+                f"{name} serves the code of its start ({version}), and the files have changed since",
+                f"{name} は起動時のコード（{version}）を実行しています。ファイルはその後変更されました",
+            )
+            todo = localized(
+                "Restart it to serve them; with --code-reload it loads saved files by itself.",
+                "再起動すると反映されます。--code-reload を付けると保存のたびに読み込みます。",
+            )
+        else:
+            continue
+        yield Finding(check="code", verdict="warning", detail=detail, todo=todo)
 
 
 def _server_date(client: PyocoHttpClient) -> str | None:

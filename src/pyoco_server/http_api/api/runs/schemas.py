@@ -117,6 +117,7 @@ class TimeoutReceipt(BaseModel):
     reached_at: float
     stopped_at: float
     how: str
+    task: str | None = Field(default=None, description="The task whose limit it is; absent for that of the run.")
 
 
 class RunSummary(Open):
@@ -194,6 +195,9 @@ class RunSnapshot(Open):
     workflow_yaml_bytes: int | None = None
     cancel_requested_at: float | None = None
     cancel: CancelReceipt | None = None
+    code_version: str | None = Field(
+        default=None, description="A hash of the flows' sources that it ran with; absent when its worker names none."
+    )
     wheels: list[WheelUsed] | None = Field(
         default=None, description="The wheels of the registry that it used; absent when its worker syncs none."
     )

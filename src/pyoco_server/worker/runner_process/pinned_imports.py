@@ -1,0 +1,94 @@
+"""Imports of the flows' sources as the supervisor has read them, whatever is on disk now.
+
+Installed in the fork server, so that all its runners, also those forked later, import the same version. The bytecode
+cache is not used for these files: it tells versions apart by whole seconds and sizes only. Other files, also new ones,
+are imported from disk as ever.
+"""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    ModuleSpec,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
+from importlib.util import decode_source, spec_from_file_location
+from types import CodeType, ModuleType
+
+_sources: Mapping[str, bytes] = {}
+
+
+def install(sources: Mapping[str, bytes]) -> None:
+    """From now on these files (by absolute path) are imported with this content."""
+    global _sources  # one process has one import system
+    _sources = sources
+    folders = {os.path.dirname(path) for path in sources}
+
+    def find_in(folder: str) -> _Finder:
+        if os.path.realpath(folder or ".") not in folders:
+            raise ImportError("not a folder of pinned sources")
+        return _Finder(folder or ".")
+
+    sys.path_hooks.insert(0, find_in)
+    sys.path_importer_cache.clear()
+    importlib.invalidate_caches()
+
+
+def has(path: str) -> bool:
+    return os.path.realpath(path) in _sources
+
+
+class PinnedLoader(SourceFileLoader):
+    """Loads a source file with its pinned content, if it has one."""
+
+    def get_data(self, path: str) -> bytes:
+        pinned = _sources.get(os.path.realpath(path))
+        return super().get_data(path) if pinned is None else pinned
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        path = self.get_filename(fullname)
+        pinned = _sources.get(os.path.realpath(path))
+        if pinned is None:
+            return super().get_code(fullname)
+        code: CodeType = self.source_to_code(pinned, path)
+        # Tracebacks show the lines that ran. Without a time the entry is never compared with the file.
+        linecache.cache[path] = (len(pinned), None, decode_source(pinned).splitlines(keepends=True), path)
+        return code
+
+
+class _Finder(FileFinder):
+    """Finds what is in a folder: pinned sources even if their files are gone."""
+
+    def __init__(self, folder: str) -> None:
+        extension, bytecode = (ExtensionFileLoader, EXTENSION_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)
+        super().__init__(folder, extension, (PinnedLoader, SOURCE_SUFFIXES), bytecode)
+
+    def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        on_disk = super().find_spec(fullname, target)
+        if on_disk is not None and isinstance(on_disk.loader, ExtensionFileLoader):
+            return on_disk
+        base = os.path.join(self.path, fullname.rpartition(".")[2])
+        package = os.path.join(base, "__init__.py")
+        if has(package):
+            return _spec(fullname, package, [base])
+        return _spec(fullname, f"{base}.py", None) if has(f"{base}.py") else on_disk
+
+
+def _spec(fullname: str, path: str, search: Sequence[str] | None) -> ModuleSpec | None:
+    found = spec_from_file_location(
+        fullname,
+        path,
+        loader=PinnedLoader(fullname, path),
+        submodule_search_locations=None if search is None else [*search],
+    )
+    return found
