@@ -88,6 +88,8 @@ OPERATIONS = [
     "PUT /graphs/{graphId}",
     "GET /graphs",
     "GET /graphs/{graphId}",
+    "GET /flows",
+    "GET /flows/{name}",
     "POST /executions",
     "GET /executions",
     "GET /executions/{executionId}",
