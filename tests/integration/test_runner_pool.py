@@ -414,6 +414,21 @@ async def test_a_daemon_of_a_task_ends_before_the_next_tenant_has_a_runner(pool:
 
 
 @needs_linux
+async def test_a_daemon_does_not_end_with_the_runner_of_another_tenant(pool: RunnerPool, output: Output) -> None:
+    async with pool.borrow("a") as runner:
+        runner.begin(job("daemon"))
+        await updates_of(runner)
+    (daemon,) = pids_in(await output.until(lambda lines: bool(pids_in(lines))))
+
+    async with pool.borrow("b") as other:
+        os.kill(other.pid, signal.SIGSEGV)
+    await other.exited
+    await play(pool, "sum", a=1, b=1)
+
+    assert is_running(daemon)
+
+
+@needs_linux
 @one_runner
 async def test_a_daemon_ends_with_a_runner_that_crashes(pool: RunnerPool, output: Output) -> None:
     async with pool.borrow() as runner:

@@ -184,9 +184,11 @@ def test_without_another_user_the_memory_of_the_worker_is_hidden_from_tasks(pyth
     assert read == ["PermissionError"] * 6
 
 
+@pytest.mark.parametrize("worker", ["root", "with capabilities"])
 @pytest.mark.parametrize("how", ["the worker is killed", "the runner is killed"])
-def test_runners_of_another_user_end_with_their_worker(python: str, folder: Path, how: str) -> None:
-    with pool(python, folder, "linger") as process:
+def test_runners_of_another_user_end_with_their_worker(python: str, folder: Path, how: str, worker: str) -> None:
+    through = () if worker == "root" else with_capabilities(4242, "setuid", "setgid", "kill")
+    with pool(python, folder, "linger", through=through) as process:
         assert process.stdout is not None
         _, runner = runners = json.loads(process.stdout.readline().removeprefix("runners "))
         programs = pids_in([process.stdout.readline().strip() for _ in range(2)])

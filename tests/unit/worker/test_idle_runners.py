@@ -169,6 +169,18 @@ async def test_a_runner_is_started_for_each_waiting_run_of_such_a_tenant() -> No
         task.cancel()
 
 
+async def test_each_waiting_run_has_a_runner_replaced_for_it() -> None:
+    slots = Slots(3, "tenant")
+    for tenant in ("a", "b", "c"):
+        await slots.serve(tenant)
+
+    waiting = [slots.wait("d"), slots.wait("e")]
+    await asyncio.sleep(0)
+
+    assert slots.restart() == 2
+    await asyncio.gather(*waiting)
+
+
 async def test_in_shared_mode_a_runner_serves_every_tenant() -> None:
     slots = Slots(1, "shared")
 
