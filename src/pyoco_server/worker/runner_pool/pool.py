@@ -20,7 +20,6 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from pyoco_server.domain.execution.state import StopHow
 from pyoco_server.domain.fleet.flows import FlowAnnouncement
@@ -33,12 +32,12 @@ from pyoco_server.worker.runner_pool.idle_runners import IdleRunners
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_pool.runner_group import RunnerGroup
 from pyoco_server.worker.runner_pool.runner_groups import RunnerGroups
+from pyoco_server.worker.runner_pool.warm_up import LOADING_LIMIT_SEC, death, first_runner, too_slow
 from pyoco_server.worker.runner_process.flow_announcement import log_left_out
 from pyoco_server.worker.runner_process.protocol import RunnerDied
 from pyoco_server.worker.runner_process.runner_user import RunnerUser
 from pyoco_server.worker.wheels.environments import EnvironmentLease, acquire
 
-LOADING_LIMIT_SEC = 120.0
 MAX_ERROR_CHARS = 500
 FIRST_PAUSE_SEC = 0.1
 LONGEST_PAUSE_SEC = 5.0
@@ -212,7 +211,7 @@ class RunnerPool:
                 _fail(first_try, InvalidUsage(f"no runner could be started: {error}", resolver=self._resolver))
             else:
                 died = await self._serve(runner, group, first_try, tenant_id)
-                _fail(first_try, InvalidUsage(self._death(died), resolver=self._resolver))
+                _fail(first_try, InvalidUsage(death(self._resolver, died), resolver=self._resolver))
                 if runner.has_served or self._idle.was_replaced(runner) or group is not self._groups.of(tenant_id):
                     backoff.reset()
                     continue
@@ -245,7 +244,7 @@ class RunnerPool:
             finally:
                 self._idle.end_start(tenant_id)
         except TimeoutError:
-            error = self._too_slow()
+            error = too_slow(self._resolver)
             runner.kill()
         else:
             # A runner without its resolver serves too: its jobs fail with the reason instead of waiting forever.
@@ -262,14 +261,6 @@ class RunnerPool:
         elif not first_try.done():
             first_try.set_result(None)
 
-    def _death(self, died: RunnerDied) -> str:
-        how = died.signal_name or f"exit code {died.exit_code}"
-        output = "".join(f"\n{line}" for line in died.last_lines)
-        return f"the process that loads the flow resolver {self._resolver!r} died ({how}){output}"
-
-    def _too_slow(self) -> str:
-        return f"the flow resolver {self._resolver!r} was not loaded within {LOADING_LIMIT_SEC:.0f} s"
-
     async def _pause(self, pause_sec: float) -> None:
         try:
             async with asyncio.timeout(pause_sec):
@@ -281,7 +272,7 @@ class RunnerPool:
 
     async def _replace(self, fresh: RunnerGroup, tenant_id: str | None = None, *, needs_resolver: bool) -> None:
         try:
-            first = await self._first_of(fresh, needs_resolver=needs_resolver)
+            first = await first_runner(fresh, self._resolver, needs_resolver=needs_resolver)
         except BaseException:
             await fresh.close()
             raise
@@ -307,20 +298,6 @@ class RunnerPool:
                 if not self._idle.is_borrowed(runner):
                     runner.kill()
             await self._groups.tidy(old)
-
-    async def _first_of(self, fresh: RunnerGroup, *, needs_resolver: bool) -> ProcessRunner:
-        try:
-            runner = await fresh.fork()
-        except OSError as error:
-            raise InvalidUsage(f"no runner could be started: {error}", resolver=self._resolver) from error
-        ends: list[asyncio.Future[Any]] = [runner.loaded, runner.exited]
-        await asyncio.wait(ends, timeout=LOADING_LIMIT_SEC, return_when=asyncio.FIRST_COMPLETED)
-        if runner.loaded.cancelled():
-            raise InvalidUsage(self._death(await asyncio.shield(runner.exited)), resolver=self._resolver)
-        reason = runner.loaded.result() if runner.loaded.done() else self._too_slow()
-        if reason is not None and (needs_resolver or not runner.loaded.done()):
-            raise InvalidUsage(reason, resolver=self._resolver)
-        return runner
 
     # --- announcements ------------------------------------------------------------------------------------------------
 
