@@ -540,6 +540,20 @@ class WritesRejected(PyocoError, number=75, kind=Kind.UNAVAILABLE):
     )
 
 
+class EventsLost(PyocoError, number=80, kind=Kind.INTERNAL):
+    """the broker has lost events of the run"""
+
+    message_ja = "run のイベントが NATS から失われています"
+    hint = (
+        "Check the disk of nats-server and restore its data from a backup if you have one; "
+        "submit the run again if it is still wanted."
+    )
+    hint_ja = (
+        "nats-server のディスクを確認し、バックアップがあればデータを復元してください。"
+        "必要であれば run を再投入してください。"
+    )
+
+
 class SubmissionRefused(PyocoError, number=83, kind=Kind.INVALID):
     """no running worker can run this"""
 
@@ -547,6 +561,17 @@ class SubmissionRefused(PyocoError, number=83, kind=Kind.INVALID):
     hint = "Correct it as the detail says. Without `strict` (--no-strict) it is accepted, and waits for such a worker."
     hint_ja = (
         "detail に従って修正してください。`strict` なし（--no-strict）なら受理され、実行できる worker を待ちます。"
+    )
+
+
+class FlowNotAnnounced(PyocoError, number=84, kind=Kind.NOT_FOUND):
+    """no running worker announces this flow"""
+
+    message_ja = "このflowを公開している稼働中の worker がありません"
+    hint = "See GET /flows (pyoco-client flows) for those that are. A worker may serve flows that it does not announce."
+    hint_ja = (
+        "公開中の flow は GET /flows（pyoco-client flows）で確認できます。"
+        "worker は公開していない flow も実行できる場合があります。"
     )
 
 

@@ -145,6 +145,8 @@ class RunSummary(Open):
     archived_at: float | None = None
     timeout_sec: float | None = None
     workflow_yaml_sha256: str | None = None
+    replay_of: str | None = Field(default=None, description="The run that this one replays from a dead letter.")
+    rerun_of: str | None = Field(default=None, description="The run that was run again as this one.")
 
 
 class WheelUsed(BaseModel):
