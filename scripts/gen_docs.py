@@ -53,10 +53,39 @@ CLI_INTRO = """\
 
 ## Where the server is
 
-`--server`, else `PYOCO_SERVER`, else `http://127.0.0.1:8000`. `--api-key`, else `PYOCO_API_KEY`; `--token` for a bearer
-token. These three may stand before the command or after it; after it wins. A key on the command line can be seen by
-others on the same machine: prefer the variable. A server that wants it in another header (`PYOCO_HTTP_API_KEY_HEADER`)
-is reached with the same variable here.
+| | option | variable | key of a profile | default |
+|---|---|---|---|---|
+| server | `--server` | `PYOCO_SERVER` | `server` | `http://127.0.0.1:8000` |
+| API key | `--api-key` | `PYOCO_API_KEY` | `api-key` | none |
+| bearer token | `--token` | `PYOCO_TOKEN` | `token` | none |
+| profile | `--profile` | `PYOCO_PROFILE` | that of `config use` | `default` |
+| language | – | `PYOCO_LANG` | `language`: `en`, `ja` | the locale: `LC_ALL`, `LC_MESSAGES`, `LANG` |
+| form of output | `--output` | – | `output`, where the command has that form | see below |
+
+From left to right: an option wins over a variable, a variable over the profile. The options may stand before the
+command or after it; after it wins. A key on the command line can be seen by others on the same machine: prefer a
+variable or a profile. A server that wants it in another header (`PYOCO_HTTP_API_KEY_HEADER`) is reached with the same
+variable here.
+
+Profiles are in `$XDG_CONFIG_HOME/pyoco/config.toml` (`~/.config/pyoco/config.toml`), which only its owner can read. The
+credentials of a profile are sent to the server of that profile only: not with another `--server` or `PYOCO_SERVER`.
+
+```sh
+pyoco-client --profile work config set server https://pyoco.example.org
+pyoco-client --profile work config set token      # asks for it, so that it is in no history of a shell
+pyoco-client config use work
+```
+
+## Ids and times
+
+Where a command takes an id it also takes a unique beginning of one (`get 01a1f21e`; runs in the lists only), and
+`@last`: the last run, job or execution that was submitted from this machine by this user with this profile to this
+server (a file in `$XDG_STATE_HOME/pyoco/last`, so that `cancel @last` never means the run of someone else). `get`,
+`cancel`, `explain`, `job get` and `job rm` take several ids; the exit code is the worst one.
+
+A time is `1h` ago (also `s`, `m`, `d`, `w`), a date from its midnight (`2026-11-19`), ISO 8601 (`2026-11-19T09:00`,
+with or without a zone), `today`, `yesterday`, or unix seconds. Without a zone it is in the time zone of this machine.
+`--since` is "then or later", `--until` is "before". `--at` also takes a version of the run: a number without a point.
 
 ## What is printed
 
@@ -71,12 +100,28 @@ tables (columns that do not fit are cut, or left out) and the live display do. D
 | `status` | one line per run, per task, or per change | `watch`, `submit --watch` and `execute --watch` |
 | `text` | sentences, lines of logs, labels | `explain`, `doctor`, `logs`, `job logs`, `job follow`, `job tag` |
 
-On a terminal, `watch`, `submit --watch` and `execute --watch` draw the tasks with their time and progress while they
-run, and end with one line. Elsewhere, and with `TERM=dumb`, they print one line per change. `NO_COLOR` is heeded. What
-other people named (flows, tasks, labels, errors) is shown without control characters; in JSON these are escaped.
+`--json id,status` prints only these fields as JSON: of a list an array, of one item an object. `--template` prints a
+line for each item, with the values of its fields:
 
-Messages and `--help` are in Japanese where the locale is (`LC_ALL`, `LC_MESSAGES`, `LANG`), and the server is asked for
-the same. `pyoco-server`, `pyoco-worker` and `pyoco-server-admin` do likewise.
+```sh
+pyoco-client list --status FAILED --json id,flow_name,error
+pyoco-client list --since 1h --template '{id}\\t{status}\\t{error}'
+RUN=$(pyoco-client submit hello name=Ann --template '{id}')
+```
+
+`{field}` and `{field.sub}` are looked up, nothing is computed; an entry of a list has its number (`{tags.0}`). A text
+stands as it is, anything else as JSON, nothing for null. `\\n` and `\\t` are a new line and a tab, `{{` and `}}` are
+braces. `id` stands for `run_id`, `executionId` and the like. An unknown field is an error that lists the known ones.
+
+On a terminal, `watch`, `submit --watch` and `execute --watch` draw the tasks with their time and progress while they
+run, and end with one line. Elsewhere, and with `TERM=dumb`, they print one line per change. With `--logs`, `watch`,
+`submit` and `submit-yaml` print the output of the run to stdout as it comes, and changes of status to stderr.
+
+`NO_COLOR` is heeded. What other people named (flows, tasks, labels, errors) is shown without control characters; in
+JSON these are escaped.
+
+Messages and `--help` are in Japanese where the language is (see above), and the server is asked for the same.
+`pyoco-server`, `pyoco-worker` and `pyoco-server-admin` do likewise.
 
 ## Exit codes
 
@@ -89,27 +134,44 @@ the same. `pyoco-server`, `pyoco-worker` and `pyoco-server-admin` do likewise.
 | 1 | `doctor`: something is wrong |
 | 130 | Ctrl-C, or told to end (SIGTERM). A run or job that was waited for goes on; the message says how to cancel it |
 
-`cancel --wait` is 0 whenever the run has ended: CANCELLED, or before the cancel came.
+`cancel --wait` is 0 whenever the runs have ended: CANCELLED, or before the cancel came.
+
+## Cancel
+
+`cancel --wait` shows on stderr how long a task may still take to stop by itself before its process is killed: the
+grace period, `PYOCO_CANCEL_GRACE_PERIOD_SEC`, 30 s by default. With filters instead of ids it cancels all runs that
+match and have not ended; `--status` narrows that to PENDING or RUNNING. It asks first on a terminal, and elsewhere
+needs `--yes`:
+
+```sh
+pyoco-client cancel --flow report --since 1h --reason "wrong input" --yes
+```
 
 ## Params
 
-`--params-file`, `--params` and `--param` may be mixed and repeated. They are merged in the order in which they are
-given, and the last one wins, key by key of the top level: what stands below a key is replaced whole.
+`submit hello name=Ann` is short for `submit --flow-name hello --param name=Ann`. `--params-file`, `--params` and
+`--param` may be mixed and repeated. They are merged in the order in which they are given, then the words `key=value`,
+and the last one wins, key by key of the top level: what stands below a key is replaced whole.
 
 ```sh
-pyoco-client submit --flow-name report --params-file base.yaml --params '{"year": 2026}' --param title="Annual report"
+pyoco-client submit report --params-file base.yaml --params '{"year": 2026}' title="Annual report"
 ```
 
 - A file is YAML if its name ends in `.yaml` or `.yml`, else JSON; `-` is JSON on standard input.
-- The value of `--param key=value` is JSON if it can be read as such (`3`, `true`, `[1,2]`, `"3"`), else the text
+- The value of `key=value` is JSON if it can be read as such (`3`, `true`, `[1,2]`, `"3"`), else the text
   itself. A dot in a key is part of the key.
 
 ## Completion
 
-`pyoco-client completion bash >> ~/.bashrc`, `completion zsh >> ~/.zshrc`, or
-`completion fish > ~/.config/fish/completions/pyoco-client.fish`; or `pyoco-client --install-completion`, which finds
-out the shell and does it itself. Then open a new shell.
+`pyoco-client completion bash >> ~/.bashrc`, `completion zsh >> ~/.zshrc`, or `completion fish >
+~/.config/fish/completions/pyoco-client.fish`; or `pyoco-client --install-completion`, which finds out the shell and
+does it itself. Then open a new shell. Names of flows, routing tags and recent ids are completed from the server, if
+it answers within a second.
 """
+
+
+# Described once, in the introduction.
+CONNECTION = ("server", "api_key", "token", "profile", "json_fields", "template", "help")
 
 
 def settings_page() -> Iterator[str]:
@@ -170,7 +232,7 @@ def cli_page() -> Iterator[str]:
         arguments = "".join(f" {one.metavar}" for one in command.params if one.param_type_name == "argument")
         yield from ("", f"## pyoco-client {entry.name}{arguments}", "", (command.help or "").strip(), "")
         yield from ("```sh", f"pyoco-client {entry.example}", "```")
-        rows = [option_row(one) for one in command.params if one.name not in ("server", "api_key", "token", "help")]
+        rows = [option_row(one) for one in command.params if one.name not in CONNECTION]
         yield from ("", *table(("option", "values", "what it is", "default"), rows)) if rows else ()
 
 

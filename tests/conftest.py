@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,9 @@ settings.register_profile(
 settings.register_profile("long", settings.get_profile("quick"), max_examples=2_000, derandomize=False)
 settings.load_profile("long" if LONG else "quick")
 
+# Neither the profiles nor the last run of the person who runs the tests.
+os.environ |= {"XDG_CONFIG_HOME": f"{os.devnull}/config", "XDG_STATE_HOME": f"{os.devnull}/state"}
+
 # A shell starts background jobs with SIGINT ignored, and programs that the tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -36,6 +40,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(E2E) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(E2E_TIMEOUT_SEC))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_data_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Programs without a data folder of their own leave that of the user alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data-home")))
+        yield
 
 
 @pytest_asyncio.fixture

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pyoco_server.adapters.embedded_nats.data_folder import find_running
+from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, find_running
 from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
@@ -34,6 +34,7 @@ from pyoco_server.services.container import Services
 from pyoco_server.services.context import Stores
 from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.execution_cache import ExecutionCache
+from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.graphs import GraphService
@@ -69,9 +70,17 @@ logger = logging.getLogger(__name__)
 
 
 def locate_broker(config: NatsBackendConfig) -> NatsBackendConfig:
-    """The config with the address of the data folder's own broker, if it runs."""
-    running = find_running(config.data_dir)
-    return replace(config, nats_url=running.url, nats_token=running.token) if running else config
+    """The config with the data folder's own broker and this folder, if it runs."""
+    running = find_running(folder := config.data_folder)
+    if running is None:
+        return config
+    return replace(config, nats_url=running.url, nats_token=running.token, data_dir=str(folder))
+
+
+def _own_broker(config: NatsBackendConfig) -> ConnectionInfo | None:
+    """The broker of the data folder, if it is the one that is used."""
+    running = find_running(config.data_folder)
+    return running if running is not None and running.url == config.nats_url else None
 
 
 @asynccontextmanager
@@ -136,6 +145,7 @@ def build_services(
         config=config,
         stores=stores,
         executions=executions,
+        reruns=RerunService(executions=executions),
         lists=lists,
         claims=ClaimService(executions=executions, lists=lists, queue=queue),
         topics=topics,
@@ -193,9 +203,8 @@ async def _run_when_caught_up(indexer: Indexer, jobs: Sequence[Periodic]) -> Non
 async def _connected(config: NatsBackendConfig, name: str) -> AsyncIterator[tuple[Connection, Facts]]:
     async with await Connection.open(config, name=name) as connection:
         _check_message_limits(config, connection.max_payload)
-        running = find_running(config.data_dir)
         # Only our own broker is known to write to disk before it acknowledges.
-        fsynced = running is not None and running.url == config.nats_url and running.fsyncs
+        fsynced = (own := _own_broker(config)) is not None and own.fsyncs
         yield connection, await ensure_resources(connection, config, fsynced=fsynced)
 
 
@@ -257,12 +266,11 @@ def _events_log(connection: Connection, facts: Facts, config: NatsBackendConfig)
 
 @contextmanager
 def _index_file(config: NatsBackendConfig) -> Iterator[Path]:
-    """The file of the index: the configured one, in the data folder, or (a gateway without one) a temporary one."""
-    folder = Path(config.data_dir) / "index"
+    """The file of the index: the configured one, beside the embedded broker, or, for other brokers, a temporary one."""
     if config.index_path:
         yield Path(config.index_path)
-    elif folder.is_dir():
-        yield folder / INDEX_NAME
+    elif _own_broker(config) is not None:
+        yield config.data_folder / "index" / INDEX_NAME
     else:
         with tempfile.TemporaryDirectory(prefix="pyoco-index-", ignore_cleanup_errors=True) as temporary:
             yield Path(temporary) / INDEX_NAME

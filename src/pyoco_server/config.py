@@ -24,6 +24,7 @@ MAX_SECONDS = 100 * 365 * 86400.0
 MIB = 1024 * 1024
 WORDS_FOR_YES = ("1", "true", "yes", "on")
 WORDS_FOR_NO = ("0", "false", "no", "off")
+LOCAL_DATA_FOLDER = Path(".pyoco")
 NATS_SCHEMES = ("nats", "tls", "ws", "wss")
 DOTENV_LINE = re.compile(
     r"""(?:export\s+)?(?P<key>[A-Za-z_][A-Za-z0-9_]*)\s*=
@@ -150,8 +151,18 @@ class NatsBackendConfig:
         "The embedded broker's fsync: before each acknowledgement, or every two minutes (faster; a power cut loses "
         "acknowledged writes).",
     )
-    data_dir: str = _setting(".pyoco", A_PATH, "Folder of the embedded broker, its log, its token and its lock.")
-    index_path: str = _setting("", A_PATH, "The gateway's SQLite index, a cache. Empty: in the data folder.")
+    data_dir: str = _setting(
+        "",
+        A_PATH,
+        "Folder of the embedded broker, its log, its token and its lock, and of what runs save as artifacts. Empty: "
+        "`.pyoco` where it is one already, else `pyoco-server` in XDG_DATA_HOME or ~/.local/share.",
+    )
+    index_path: str = _setting(
+        "",
+        A_PATH,
+        "The gateway's SQLite index, a cache. Empty: in the data folder of the embedded broker; with another broker "
+        "temporary.",
+    )
 
     # Names of streams, buckets and subjects
     events_stream: str = _setting("PYOCO_EVENTS", NAME, "Stream of events: the truth about every run.")
@@ -201,6 +212,12 @@ class NatsBackendConfig:
     )
     worker_flows: str = _setting(
         "", PRINTABLE, "Flows that a worker announces: names joined by commas. Empty: those its resolver says it has."
+    )
+    runner_isolation: str = _setting(
+        "tenant",
+        _one_of("shared", "tenant", "run"),
+        "What a runner serves one after the other: any runs, those of one tenant, or one run. Without access control "
+        "all runs are of one tenant.",
     )
 
     secret_params: str = _setting(
@@ -305,6 +322,18 @@ class NatsBackendConfig:
         return cls(**values, **{name: value for name, value in overrides.items() if value is not None})
 
     @property
+    def data_folder(self) -> Path:
+        """The data folder of every program: the configured one, else one that is here, else that of the user."""
+        if self.data_dir:
+            return Path(self.data_dir)
+        return LOCAL_DATA_FOLDER if is_data_folder(LOCAL_DATA_FOLDER) else user_data_folder()
+
+    @property
+    def artifact_dir(self) -> str | None:
+        """Where runs save artifacts: in a data folder that was given or found; None leaves it to pyoco."""
+        return os.path.abspath(self.data_folder / "artifacts") if self.data_dir else None
+
+    @property
     def nats_servers(self) -> list[str]:
         return self.nats_url.split(",")
 
@@ -394,6 +423,21 @@ def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
                     f"{BY_NAME[other].variable} is {second!r}; "
                     f"accepted: a name outside that of {BY_NAME[one].variable}, which is {first!r}"
                 )
+
+
+def is_data_folder(path: Path) -> bool:
+    """Whether an embedded broker has been there. Wheels alone (PYOCO_WHEEL_SYNC_DIR) make no data folder."""
+    return os.path.isdir(path / "nats")  # Path.is_dir raises in a folder that may not be entered
+
+
+def user_data_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of this user's data by the XDG Base Directory Specification; `.pyoco` for a user without a home."""
+    if os.path.isabs(root := environ.get("XDG_DATA_HOME", "")):
+        return Path(root) / "pyoco-server"
+    try:
+        return Path.home() / ".local" / "share" / "pyoco-server"
+    except RuntimeError:
+        return LOCAL_DATA_FOLDER
 
 
 def names_a_broker(environ: Mapping[str, str] = os.environ) -> bool:

@@ -124,6 +124,14 @@ class BrokerUnavailable(PyocoError, number=3, kind=Kind.UNAVAILABLE, code="UNAVA
     hint_ja = "少し待って再試行してください。続く場合は NATS の稼働と疎通を確認してください。"
 
 
+class BrokerRefused(PyocoError, number=90, kind=Kind.INVALID):
+    """nats refuses what this program needs"""
+
+    message_ja = "NATSが必要な操作を拒否しました"
+    hint = "Change the setting, or the configuration of nats-server; to try again does not help."
+    hint_ja = "設定か nats-server の構成を変更してください。再試行では解決しません。"
+
+
 class IndexUnavailable(PyocoError, number=63, kind=Kind.UNAVAILABLE):
     """the run index is being rebuilt"""
 
@@ -529,6 +537,30 @@ class WritesRejected(PyocoError, number=75, kind=Kind.UNAVAILABLE):
     hint = "Make room on the broker's disk, or raise max_file_store of nats-server; its log names the cause."
     hint_ja = (
         "NATS のディスクに空きを作るか、nats-server の max_file_store を上げてください。原因は NATS のログにあります。"
+    )
+
+
+class EventsLost(PyocoError, number=80, kind=Kind.INTERNAL):
+    """the broker has lost events of the run"""
+
+    message_ja = "run のイベントが NATS から失われています"
+    hint = (
+        "Check the disk of nats-server and restore its data from a backup if you have one; "
+        "submit the run again if it is still wanted."
+    )
+    hint_ja = (
+        "nats-server のディスクを確認し、バックアップがあればデータを復元してください。"
+        "必要であれば run を再投入してください。"
+    )
+
+
+class SubmissionRefused(PyocoError, number=83, kind=Kind.INVALID):
+    """no running worker can run this"""
+
+    message_ja = "実行できる稼働中の worker がありません"
+    hint = "Correct it as the detail says. Without `strict` (--no-strict) it is accepted, and waits for such a worker."
+    hint_ja = (
+        "detail に従って修正してください。`strict` なし（--no-strict）なら受理され、実行できる worker を待ちます。"
     )
 
 

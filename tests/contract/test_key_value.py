@@ -107,6 +107,7 @@ async def test_all_entries_are_listed_once_and_without_removed_keys(bucket: KeyV
     listed = {entry.key: entry for entry in await bucket.all("a.")}
 
     assert listed.keys() == revisions.keys() - {"a.1"}
+    assert await bucket.revisions("a.") == {key: entry.revision for key, entry in listed.items()}
     assert listed["a.0"] == Entry("a.0", changed, b"2")
     assert len(await bucket.all()) == 600
 

@@ -83,6 +83,18 @@ def fork_and_crash() -> None:
     os.abort()
 
 
+def daemon() -> None:
+    """A process that is not a descendant of its runner, in a session of its own."""
+    if os.fork() == 0:
+        os.setsid()
+        child = os.fork()
+        if child == 0:
+            os.execvp("sleep", ["sleep", "1000"])
+        os.write(1, f"pid {child}\n".encode())
+        os._exit(0)
+    os.wait()
+
+
 def write_nonsense() -> None:
     os.write(3, b"hello, supervisor\n")
     for_ever.wait()
@@ -142,7 +154,7 @@ def _flow(name: str, *parts: Any) -> Flow:
 ALONE = (
     *(vanish, crash, print_much, wait_until_cancelled, ignore_cancel),
     *(start_programs, start_programs_and_crash, fork_and_crash, write_nonsense, close_stdout, print_to_both, where),
-    *(wander_off, look_around, secrets, print_beside_a_non_blocking_child),
+    *(wander_off, look_around, secrets, daemon, print_beside_a_non_blocking_child),
 )
 FLOWS = {func.__name__: _flow(func.__name__, _task(func)) for func in ALONE}
 FLOWS["sum"] = _flow("sum", _task(add), _task(tell))

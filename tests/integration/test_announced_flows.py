@@ -43,7 +43,7 @@ def resolve(name):
         time.sleep(600)
     raise KeyError(name)
 """
-THERE = AnnouncedFlow(name="there", nodes=("one", "other"), edges=(("one", "other"),))
+THERE = AnnouncedFlow(name="there", nodes=("one", "other"), edges=(("one", "other"),), params=(), takes_others=False)
 WARNING = "flows not announced, or not in full"
 
 Start = Callable[..., Awaitable[RunnerPool]]
@@ -76,20 +76,20 @@ def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_a_started_pool_has_the_flows_of_its_resolver(start: Start) -> None:
     pool = await start("FLOWS = ['there']")
 
-    assert pool.flows == (THERE,)
+    assert pool.announcement.flows == (THERE,)
 
 
 async def test_configured_flow_names_override_those_of_the_resolver(start: Start) -> None:
     pool = await start("FLOWS = ['back']", "there")
 
-    assert pool.flows == (THERE,)
+    assert pool.announcement.flows == (THERE,)
 
 
 async def test_listing_flows_leaves_no_trace_in_runner_processes(start: Start) -> None:
     # Tasks shared by two flows have the neighbours of both, and would wait for each other for ever.
     pool = await start("FLOWS = ['back', 'there']")
 
-    assert {flow.name for flow in pool.flows} == {"back", "there"}
+    assert {flow.name for flow in pool.announcement.flows} == {"back", "there"}
     assert await outcome_of(pool, "there") is not None
 
 
@@ -110,7 +110,7 @@ async def test_a_misbehaving_resolver_disables_only_the_announcement(
 
     pool = await start(f"FLOWS = [{name!r}]")
 
-    assert (pool.flows, reasons(caplog)) == ((), [reason])
+    assert (pool.announcement.flows, reasons(caplog)) == ((), [reason])
     assert len(pool.pids()) == 1
     assert await outcome_of(pool, "there") is not None
 
@@ -118,7 +118,7 @@ async def test_a_misbehaving_resolver_disables_only_the_announcement(
 async def test_a_resolver_without_flow_names_announces_nothing(start: Start, caplog: pytest.LogCaptureFixture) -> None:
     pool = await start("")
 
-    assert (pool.flows, reasons(caplog)) == ((), [])
+    assert (pool.announcement.flows, reasons(caplog)) == ((), [])
 
 
 async def test_a_new_wheel_updates_the_announcement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,12 +132,12 @@ async def test_a_new_wheel_updates_the_announcement(tmp_path: Path, monkeypatch:
     sync = WheelSync(store, pool, config, ("default",), SystemClock())
     await sync.start()
     try:
-        before = pool.flows
+        before = pool.announcement.flows
         await put(store, installable("team", "2.0", {"team.py": "NAMES = ['there', 'back']"}))
         await sync.sync()
 
         assert before == (THERE,)
-        assert [flow.name for flow in pool.flows] == ["there", "back"]
+        assert [flow.name for flow in pool.announcement.flows] == ["there", "back"]
     finally:
         await pool.close()
 
@@ -170,11 +170,13 @@ async def announced_by(config: NatsBackendConfig, resolver: Resolver) -> tuple[A
 
 
 async def test_an_embedded_worker_announces_known_flows_without_building_them(config: NatsBackendConfig) -> None:
-    ready = Flow("ready", tasks={Task(func=print, name="greet")})
+    def greet(name: str = "world") -> None: ...
+
+    ready = Flow("ready", tasks={Task(func=greet, name="greet")})
     resolver = Resolver({"ready": ready, "made": lambda: ready})
 
     assert await announced_by(config, resolver) == (
-        AnnouncedFlow(name="ready", nodes=("greet",)),
+        AnnouncedFlow(name="ready", nodes=("greet",), params=(("name", False),), takes_others=False),
         AnnouncedFlow(name="made"),
     )
     assert await announced_by(replace(config, worker_flows="made"), resolver) == (AnnouncedFlow(name="made"),)

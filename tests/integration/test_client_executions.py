@@ -91,7 +91,12 @@ def test_execute_creates_with_the_params_and_starts(end: RunClient, server: Stan
 
     assert code == 0
     assert server.requests == [("POST", "/executions"), ("POST", f"/executions/{ID}/start")]
-    assert json.loads(server.bodies[0]) == {"graphId": "release", "input": {"a": 1, "b": "two"}, "tag": "gpu"}
+    assert json.loads(server.bodies[0]) == {
+        "graphId": "release",
+        "input": {"a": 1, "b": "two"},
+        "tag": "gpu",
+        "strict": True,
+    }
     assert len({headers["Idempotency-Key"] for headers in server.headers}) == 1
     assert json.loads(end.printed().out) == ACCEPTED
 

@@ -89,6 +89,7 @@ def test_submit_sends_its_options_and_prints_the_job(end: RunClient, server: Sta
         "flow": "report",
         "tag": "gpu",
         "timeout_sec": 60.0,
+        "strict": True,
     }
     assert json.loads(end.printed().out) == JOB
 

@@ -28,6 +28,11 @@ def run(status: str, **more: Any) -> dict[str, Any]:
     return snapshot | {"tasks": tasks, "task_records": records, "error": None} | more
 
 
+def list_pages(server: StandIn) -> None:
+    """Answers `list` as a gateway does where pages are asked for."""
+    server.responses["/runs"] = {"items": server.responses["/runs"], "next_cursor": None}
+
+
 def event_stream(*runs: dict[str, Any], stays_open: bool = False) -> Events:
     return Events(
         tuple(("snapshot", {"run_id": RUN_ID, "snapshot": one, "ts": 101.0}) for one in runs), stays_open=stays_open
@@ -70,6 +75,8 @@ def test_on_a_terminal_a_run_is_drawn_live_and_ends_with_one_line(server: StandI
 
 
 def test_foreign_names_do_not_control_the_terminal(server: StandIn, tmp_path: Path) -> None:
+    list_pages(server)
+
     for command in (["watch", RUN_ID], ["get", RUN_ID], ["get", RUN_ID, "-o", "table"], ["list", "-o", "table"]):
         with on_terminal(server, tmp_path, *command) as terminal:
             _, drawn = terminal.end()
@@ -111,6 +118,7 @@ def test_ctrl_c_ends_watch_with_130_and_the_run_continues(server: StandIn, tmp_p
 
 
 def test_a_closed_pipe_is_not_a_failure(server: StandIn, tmp_path: Path) -> None:
+    list_pages(server)
     command = [sys.executable, "-m", "pyoco_server.cli.client", "list", "--output", "table"]
     with subprocess.Popen(
         command,
@@ -169,6 +177,35 @@ def test_a_heartbeat_removes_no_fields(server: StandIn, tmp_path: Path) -> None:
         assert program.exit_code() == 0
 
     assert sum("task load RUNNING" in line for line in program.out.all()) == 1
+
+
+def test_with_logs_output_goes_to_stdout_and_changes_of_status_to_stderr(server: StandIn, tmp_path: Path) -> None:
+    line = {"n": 1, "ts": 1.0, "task": "load", "level": "INFO", "stream": "stdout", "message": HOSTILE, "attempt": 1}
+    server.responses[f"/runs/{RUN_ID}/logs"] = {
+        "run_id": RUN_ID,
+        "items": [line],
+        "next_token": "t",
+        "complete": True,
+    }
+
+    with client("watch", RUN_ID, "--logs", "--until-terminal", cwd=tmp_path, env=variables(server)) as program:
+        code = program.exit_code()
+
+    assert code == 0
+    assert program.out.all() == ["1970-01-01T00:00:01.000Z load \ufffd]0;owned\ufffd[red]日本語[/red]"]
+    assert [line.split()[1:3] for line in program.err.all()[:2]] == [["run", "PENDING"], ["task", "load"]]
+    assert program.err.all()[-1].startswith(f"run {RUN_ID} COMPLETED")
+
+
+def test_with_logs_an_error_of_one_stream_ends_both(server: StandIn, tmp_path: Path) -> None:
+    server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run("RUNNING"), stays_open=True)
+    server.responses[f"/runs/{RUN_ID}/logs"] = Refusal(403, "ERR-PYOCO-0015", "no scope for logs")
+
+    with client("watch", RUN_ID, "--logs", cwd=tmp_path, env=variables(server)) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    assert "error: no scope for logs [ERR-PYOCO-0015]" in program.err.all()
 
 
 def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
@@ -234,14 +271,14 @@ def test_a_japanese_terminal_asks_for_japanese_errors(server: StandIn, tmp_path:
 
 
 def test_a_key_is_sent_and_never_shown(server: StandIn, tmp_path: Path) -> None:
-    with client("--api-key", "secret-7", "submit", cwd=tmp_path, env=variables(server)) as refused:
+    with client("--api-key", "secret-7", "submit-yaml", cwd=tmp_path, env=variables(server)) as refused:
         assert refused.exit_code() == 1
     with client("get", RUN_ID, "--api-key", "secret-7", cwd=tmp_path, env=variables(server)) as program:
         assert program.exit_code() == 0
 
     assert server.headers[0]["X-API-Key"] == "secret-7"
     assert "secret-7" not in refused.output() + program.output()
-    assert '--api-key "$PYOCO_API_KEY" submit --flow-name hello' in refused.output()
+    assert '--api-key "$PYOCO_API_KEY" submit-yaml --workflow-file flow.yaml' in refused.output()
 
 
 def test_arguments_that_are_not_utf_8_are_rejected(server: StandIn, tmp_path: Path) -> None:

@@ -107,6 +107,20 @@ async def test_only_the_owner_can_read_the_folder(tmp_path: Path) -> None:
     assert modes == {".": 0o700, "nats": 0o700, "nats.token": 0o600, "nats.conf": 0o600}
 
 
+def test_an_existing_folder_of_others_is_kept_and_its_secrets_are_tightened(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    DataFolder.open(tmp_path).close()
+    for name in (".", "nats", "index", "nats.token"):
+        (tmp_path / name).chmod(0o755)
+
+    DataFolder.open(tmp_path).close()
+
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in (".", "nats", "index", "nats.token")}
+    assert modes == {".": 0o755, "nats": 0o700, "index": 0o700, "nats.token": 0o600}
+    assert "chmod 700" in caplog.text
+
+
 async def test_other_programs_find_the_running_server_by_its_folder(tmp_path: Path) -> None:
     assert find_running(tmp_path / "data") is None
 

@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from pyoco_server.adapters.jetstream.client import NO_RESPONDERS, LeanClient, Message
 from pyoco_server.adapters.jetstream.connect import Connection
+from pyoco_server.adapters.jetstream.refusals import LoginRefused
 from pyoco_server.errors import BrokerUnavailable, RequestTooLarge
 from support.broker import Broker
 from support.nats import running_nats
@@ -73,7 +74,7 @@ async def test_only_the_right_token_connects(tmp_path: Path) -> None:
     async with running_nats(tmp_path) as server:
         async with await Connection.open(settings(server.url, nats_token=server.token)) as connection:
             assert connection.connected
-        with pytest.raises(BrokerUnavailable, match="Authorization Violation"):
+        with pytest.raises(LoginRefused, match="Authorization Violation"):
             await Connection.open(settings(server.url, nats_token="wrong"), timeout_sec=1.0)
 
 

@@ -386,6 +386,45 @@ async def test_a_crash_ends_the_process_group_of_the_runner(pool: RunnerPool, ou
         wait_until_ended(pid)
 
 
+@one_runner
+async def test_tenants_never_share_a_process(pool: RunnerPool) -> None:
+    pids = []
+    for tenant in ("a", "b", "a", None):
+        async with pool.borrow(tenant) as runner:
+            runner.begin(job("sum", a=1, b=1))
+            await updates_of(runner)
+            pids.append(runner.pid)
+
+    assert len(set(pids)) == 4
+
+
+@needs_linux
+@one_runner
+async def test_a_daemon_of_a_task_ends_before_the_next_tenant_has_a_runner(pool: RunnerPool, output: Output) -> None:
+    async with pool.borrow("a") as runner:
+        runner.begin(job("daemon"))
+        await updates_of(runner)
+    (daemon,) = pids_in(await output.until(lambda lines: bool(pids_in(lines))))
+    was_running = is_running(daemon)
+
+    async with pool.borrow("b"):
+        wait_until_ended(daemon)
+
+    assert was_running
+
+
+@needs_linux
+@one_runner
+async def test_a_daemon_ends_with_a_runner_that_crashes(pool: RunnerPool, output: Output) -> None:
+    async with pool.borrow() as runner:
+        runner.begin(job("daemon"))
+        await updates_of(runner)
+        (daemon,) = pids_in(await output.until(lambda lines: bool(pids_in(lines))))
+        os.kill(runner.pid, signal.SIGSEGV)
+
+    wait_until_ended(daemon)
+
+
 @needs_linux
 @one_runner
 async def test_a_stray_process_with_an_open_log_pipe_delays_nothing_and_ends_with_the_pool(

@@ -35,13 +35,30 @@ async def test_an_accepted_file_is_a_pending_run_with_tasks_and_defaults(client:
     response = await send(client, tag="gpu", timeout_sec="90.5")
 
     assert response.status_code == 200
-    assert response.json().keys() == {"run_id", "status", "durability"}
+    assert response.json().keys() == {"run_id", "status", "durability", "warnings"}  # there is no worker
     run = (await client.get(f"/runs/{response.json()['run_id']}")).json()
     assert (run["status"], run["flow_name"], run["tag"], run["tags"]) == ("PENDING", "nightly", "gpu", ["gpu"])
     assert (run["params"], run["timeout_sec"]) == ({"day": "monday", "n": 2}, 90.5)
     assert run["tasks"] == {"load": "PENDING", "save": "PENDING"}
     assert run["workflow_yaml_sha256"] == sha256(TWO_TASKS.encode()).hexdigest()
     assert run["workflow_yaml_bytes"] == len(TWO_TASKS.encode())
+
+
+async def test_params_override_defaults_of_the_file(client: httpx.AsyncClient) -> None:
+    response = await send(client, params='{"day": "日曜", "n": null}')
+
+    run = (await client.get(f"/runs/{response.json()['run_id']}")).json()
+    assert run["params"] == {"day": "日曜", "n": None}
+
+
+async def test_params_need_defaults_of_the_same_keys(client: httpx.AsyncClient) -> None:
+    bare = "tasks:\n  load:\n    callable: tasks:load\nflow:\n  graph: load\n"
+
+    response = await send(client, bare, params='{"' + "n" * 10_000 + '": 1}')
+
+    detail = await refused(response, 422, "ERR-PYOCO-0002")
+    assert "is given, but the file has no flow.defaults" in detail
+    assert len(detail) < 200
 
 
 @pytest.mark.parametrize(
@@ -70,7 +87,11 @@ async def test_an_invalid_file_is_rejected_and_leaves_no_run(client: httpx.Async
         ({"tag": "a.b"}, "tag"),
         ({"tag": ""}, "tag"),
         ({"tag": "x" * 65}, "tag"),
-        ({"params": "{}"}, "unknown part 'params'"),
+        ({"param": "{}"}, "unknown part 'param'"),
+        ({"params": "{"}, "the body is not JSON"),
+        ({"params": "[]"}, "params must be a JSON object"),
+        ({"params": '{"dya": "friday"}'}, "params: 'dya' is not a key of flow.defaults, which has day, n"),
+        ({"strict": "perhaps"}, "strict: "),
         ({"timeout_sec": "0"}, "timeout_sec: "),
         ({"timeout_sec": "nan"}, "timeout_sec: "),
         ({"timeout_sec": "1e99"}, "timeout_sec: "),

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -19,6 +20,7 @@ from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.errors import IndexUnavailable
+from support.effort import LONG
 from support.indexes import at, removed, row, run_ids, take_in
 
 SOURCES = (Path(__file__).parents[2] / "src", Path(__file__).parents[1])
@@ -69,6 +71,27 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.parametrize("existing", [False, True])
+def test_files_are_readable_by_this_user_only(tmp_path: Path, existing: bool) -> None:
+    path = tmp_path / "data" / "runs.db"
+    if existing:
+        with kept(path, A):
+            for file in path.parent.iterdir():
+                file.chmod(0o644)
+    before = os.umask(0)
+    try:
+        with closing(SqliteRunIndex.open(path)) as index:
+            fill(index, 2, B)
+
+            modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    finally:
+        os.umask(before)
+
+    assert modes.keys() > {"runs.db", "runs.db-wal", "runs.db-shm", "runs.db.lock"}
+    assert set(modes.values()) == {0o600}
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize("how", UNUSABLE)
 def test_an_unusable_file_is_replaced_by_an_empty_one(tmp_path: Path, how: str) -> None:
     path = tmp_path / "runs.db"
@@ -80,14 +103,86 @@ def test_an_unusable_file_is_replaced_by_an_empty_one(tmp_path: Path, how: str) 
         assert run_ids(index) == [A]
 
 
-def test_a_damaged_page_is_never_returned_and_the_file_can_be_rebuilt(tmp_path: Path) -> None:
+RUNS = [RunId(f"run-{n:04}") for n in range(600)]
+EVERY = RunQuery(limit=1000)
+
+
+def stopped(path: Path) -> None:
+    with kept(path, *RUNS):
+        pass
+
+
+def killed(path: Path) -> None:
+    """The file as a killed process leaves it: with a part of the changes in the log."""
+    index = SqliteRunIndex.open(path)
+    fill(index, 1, *RUNS)
+    index._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    take_in(index, row(1000, RUNS[0], version=1000, tags=["changed"]))
+    left = {name: path.with_name(path.name + name).read_bytes() for name in ("", "-wal")}
+    index.close()
+    path.with_name(path.name + "-seal").unlink()
+    for name, content in left.items():
+        path.with_name(path.name + name).write_bytes(content)
+
+
+def damage(path: Path, chance: Random) -> None:
+    """Flips bytes of the file, of its log or of its seal, or cuts one of them off."""
+    files = [path.with_name(path.name + name) for name in ("", "", "", "-wal", "-seal")]
+    chosen = chance.choice([file for file in files if file.exists() and file.stat().st_size])
+    content = bytearray(chosen.read_bytes())
+    if chance.random() < 0.2:
+        del content[chance.randrange(len(content)) :]
+    else:
+        for _ in range(chance.choice([1, 1, 3, 50])):
+            content[chance.randrange(len(content))] ^= chance.randrange(1, 256)
+    chosen.write_bytes(content)
+
+
+SEEDS = range(150 if LONG else 20)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_damage_to_a_closed_file_is_detected_at_the_start(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "runs.db"
-    with kept(path, *(RunId(f"run-{n}") for n in range(2000))), path.open("r+b") as file:
-        middle = path.stat().st_size // 2
-        file.seek(middle)
-        file.write(os.urandom(middle))
+    stopped(path)
+    damage(path, Random(seed))
 
     with closing(SqliteRunIndex.open(path)) as index:
+        assert index.position() is None
+        assert index.rows(EVERY) == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_damaged_file_of_a_killed_process_shows_no_wrong_run(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "runs.db"
+    killed(path)
+    with closing(SqliteRunIndex.open(path)) as index:
+        after_the_log = index.rows(EVERY)
+    stopped(path.with_name("other.db"))
+    with closing(SqliteRunIndex.open(path.with_name("other.db"))) as index:
+        before_the_log = index.rows(EVERY)
+    killed(path)
+    damage(path, Random(seed))
+
+    with closing(SqliteRunIndex.open(path)) as index:
+        try:
+            found, position = index.rows(EVERY), index.position()
+        except IndexUnavailable:
+            found, position = index.rows(EVERY) if index.position() else [], None
+
+    # The indexer continues from the position, or starts again without one.
+    expected = {None: [], 1000: after_the_log, 600: before_the_log}
+    assert found == expected[position.sequence if position else None]
+
+
+def test_damage_at_work_is_detected_and_the_file_can_be_rebuilt(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    with kept(path, *(RunId(f"run-{n}") for n in range(2000))), closing(SqliteRunIndex.open(path)) as index:
+        with path.open("r+b") as file:
+            middle = path.stat().st_size // 2
+            file.seek(middle)
+            file.write(os.urandom(middle))
+
         with pytest.raises(IndexUnavailable, match="malformed"):
             run_ids(index, RunQuery(limit=200))
         with pytest.raises(IndexUnavailable):
@@ -98,6 +193,16 @@ def test_a_damaged_page_is_never_returned_and_the_file_can_be_rebuilt(tmp_path: 
 
         fill(index, 1, B)
         assert run_ids(index) == [B]
+
+
+def test_a_changed_summary_is_neither_sent_nor_built_on(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    for write in (True, False):
+        with kept(path, A), closing(SqliteRunIndex.open(path)) as index:
+            path.write_bytes(path.read_bytes().replace(b'"flow_name":"main"', b'"flow_name":"mbin"'))
+
+            with pytest.raises(IndexUnavailable, match="checksum"):
+                fill(index, 7, A) if write else run_ids(index)
 
 
 def test_a_second_user_of_the_file_gets_a_file_of_its_own(tmp_path: Path) -> None:
@@ -202,6 +307,7 @@ import sys
 from pathlib import Path
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
+from support.effort import LONG
 from support.indexes import row, take_in
 
 index = SqliteRunIndex.open(Path(sys.argv[1]))

@@ -45,7 +45,8 @@ FEW = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    with closing(start_empty(tmp_path / "runs.db")) as connection:
+    connection, reader = start_empty(tmp_path / "runs.db")
+    with closing(connection), closing(reader):
         statuses = enumerate(("PENDING", "RUNNING"), start=1)
         connection.executemany("INSERT INTO partitions VALUES (?, ?, 't', 0, 5)", list(statuses))
         connection.executemany("INSERT INTO step_queues VALUES (NULL, ?, ?, ?, 't')", QUEUES)

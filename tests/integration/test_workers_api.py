@@ -175,7 +175,9 @@ async def test_without_a_broker_the_list_is_unavailable_and_afterwards_complete(
     config: NatsBackendConfig, stores: Stores, broker: Broker
 ) -> None:
     async with serving(config) as client, at_work(stores, config):
-        await until(client, lambda shown: "w-1" in shown)
+        registered_at = (await until(client, lambda shown: "w-1" in shown))["w-1"]["last_seen_at"]
+        # A worker that loses its broker before it knows that it is registered ends.
+        await until(client, lambda shown: shown["w-1"]["last_seen_at"] > registered_at)
         broker.kill()
         async with asyncio.timeout(10):
             while (response := await client.get("/workers")).status_code == 200:

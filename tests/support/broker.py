@@ -13,20 +13,26 @@ from pyoco_server.adapters.embedded_nats.server import find_binary
 
 
 class Broker:
-    """A nats-server process of its own, without authentication.
+    """A nats-server process of its own, without authentication unless `more` configures it.
 
     It takes a free loopback port at its first start and keeps that one. `port` and `url` are known from then on.
     """
 
     def __init__(
-        self, folder: Path, *, sync_always: bool = False, max_payload: int = 1_048_576, store: str = ""
+        self,
+        folder: Path,
+        *,
+        sync_always: bool = False,
+        max_payload: int = 1_048_576,
+        store: str = "",
+        jetstream: bool = True,
+        more: str = "",
     ) -> None:
         self.port = -1  # nats-server chooses
         self._config = folder / "nats.conf"
         sync = "sync_interval: always" if sync_always else "sync_interval: 120s"
-        self._config.write_text(
-            f'max_payload: {max_payload}\njetstream {{\n  store_dir: "{folder / "store"}"\n  {sync}\n  {store}\n}}\n'
-        )
+        streams = f'jetstream {{\n  store_dir: "{folder / "store"}"\n  {sync}\n  {store}\n}}\n' if jetstream else ""
+        self._config.write_text(f"max_payload: {max_payload}\n{streams}{more}\n")
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Broker:

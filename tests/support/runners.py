@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
-from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.fleet.records import WorkerCode
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.domain.run_logs.lines import Level, LogLine, Stream
 from pyoco_server.trace import Step, TasksDeclared, TaskStarted, TaskSucceeded
 from pyoco_server.worker.runner_pool.executor import LineSink
@@ -68,9 +68,10 @@ class ScriptedRunner:
         how: EndKind = "completed",
         *steps: Step,
         at: float = AT,
+        results: tuple[str, ...] = (),
         **error: str,
     ) -> None:
-        end = RunEnded(at=at, how=how, **error)
+        end = RunEnded(at=at, how=how, results=results, **error)
         self._updates.put_nowait(RunUpdate(steps=steps, end=end))
 
     def die(self, signal_name: str, *last_lines: str, never_began: bool = False) -> None:
@@ -85,9 +86,11 @@ class ScriptedExecutor:
 
     def __init__(self, slots: int = 1, on_begin: Callable[[], None] = lambda: None) -> None:
         self.runs = 0
+        self.tenants: list[str | None] = []
+        self.isolation: Isolation = "tenant"
         self.wheels: tuple[WheelUsed, ...] = ()
         self.code: WorkerCode | None = None
-        self.flows: tuple[AnnouncedFlow, ...] = ()
+        self.announcement = FlowAnnouncement()
         self._free = asyncio.Semaphore(slots)
         self._begun: asyncio.Queue[ScriptedRunner] = asyncio.Queue()
         self._on_begin = on_begin
@@ -99,7 +102,8 @@ class ScriptedExecutor:
         """Stops nothing."""
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[ScriptedRunner]:
+    async def borrow(self, tenant_id: str | None = None) -> AsyncIterator[ScriptedRunner]:
+        self.tenants.append(tenant_id)
         async with self._free:
             yield ScriptedRunner(self._began, self.wheels, self.code.version if self.code else None)
 

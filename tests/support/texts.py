@@ -18,13 +18,27 @@ from pyoco_server.errors import InternalError, LoggingFailed, PyocoError
 
 SOURCE = Path(pyoco_server.__file__).parent
 # Functions that take a text as an error does: their first argument is shown.
-SPEAKERS = frozenset({"invalid", "reject", "_refusal", "YamlFault", "GraphFault", "BadParameter"})
+SPEAKERS = frozenset({"invalid", "reject", "_refusal", "YamlFault", "GraphFault", "BadParameter", "Doubt"})
 # A ValueError of these packages becomes the detail of an error; elsewhere it is a fault of the program.
 VALUES = ("http_api", "http_client", "cli/client/params.py", "adapters/flow_graph.py")
 # Texts of these errors are for logs.
 SILENT = (InternalError, LoggingFailed)
 # Generated from `_async`; the catalogues themselves.
 LEFT_OUT = ("http_client/_sync", "japanese", "testing")
+
+
+# What functions return elsewhere is a detail too. Here it is stored (the error of a run), logged, or no language.
+UNSHOWN = (
+    "adapters/",
+    "cli/",
+    "domain/auth/api_keys.py",
+    "domain/wheels/requirements.py",
+    "http_api/api/jobs/stream_encoding.py",
+    "http_api/openapi/docs_page.py",
+    "services/maintenance/dead_jobs.py",
+    "worker/",
+)
+LEAST_WORDS = 3
 
 
 def shape(key: str) -> str:
@@ -37,7 +51,10 @@ def texts_in_source() -> Iterator[tuple[str, str]]:
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith(LEFT_OUT):
-            yield from _Module(name, ast.parse(path.read_text("utf-8"))).texts()
+            module = _Module(name, ast.parse(path.read_text("utf-8")))
+            yield from module.texts()
+            if not name.startswith(UNSHOWN):
+                yield from module.returned()
 
 
 def _names_of(error: type[PyocoError]) -> Iterator[str]:
@@ -65,6 +82,14 @@ class _Module:
             if isinstance(node, ast.Call) and self._speaks(node.func) and node.args:
                 for text in self._shown(node.args[0]):
                     if re.search("[a-zA-Z]{2}", text.replace("{}", "")) and " " in text:
+                        yield f"{self.name}:{node.lineno}", text
+
+    def returned(self) -> Iterator[tuple[str, str]]:
+        """Sentences that functions return: faults whose callers raise the error."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+                for text in self._shown(node.value):
+                    if len(re.findall("[a-zA-Z]{2,}", text.replace("{}", ""))) >= LEAST_WORDS:
                         yield f"{self.name}:{node.lineno}", text
 
     def _speaks(self, called: ast.expr) -> bool:

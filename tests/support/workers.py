@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.services.context import Stores
 from pyoco_server.worker.supervisor.supervisor import Supervisor
@@ -35,9 +36,11 @@ async def at_work(
     on_begin: Callable[[], None] = lambda: None,
     patience_sec: float = 20.0,
     sync: Any | None = None,
+    announcement: FlowAnnouncement = FlowAnnouncement(),  # noqa: B008 - immutable
 ) -> AsyncIterator[Working]:
     """A worker that takes jobs within the block and stops immediately at its end."""
     worker = Working(executor=ScriptedExecutor(slots, on_begin))
+    worker.executor.announcement = announcement
     supervisor = Supervisor(stores, worker.executor, config, WorkerId(name), tags, slots, sync)
     async with asyncio.timeout(patience_sec):
         task = asyncio.create_task(supervisor.run(worker.stop, at_once=worker.at_once))

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.config import BY_NAME, SETTINGS, NatsBackendConfig
+from pyoco_server.config import BY_NAME, SETTINGS, NatsBackendConfig, user_data_folder
 from pyoco_server.errors import InvalidUsage
 
 # The contract's own table: variable and default.
@@ -96,6 +97,44 @@ def test_an_override_other_than_none_replaces_the_environment() -> None:
     config = NatsBackendConfig.from_env(environ, data_dir="from-option", default_tag=None)
 
     assert (config.data_dir, config.default_tag) == ("from-option", "env")
+
+
+def test_the_data_folder_is_the_configured_one_else_one_here_else_that_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    config = NatsBackendConfig()
+
+    of_user = config.data_folder
+    (tmp_path / ".pyoco" / "wheels").mkdir(parents=True)
+    beside_wheels = config.data_folder
+    (tmp_path / ".pyoco" / "nats").mkdir()
+    here = config.data_folder
+
+    assert of_user == beside_wheels == tmp_path / "xdg" / "pyoco-server"
+    assert here == Path(".pyoco")
+    assert NatsBackendConfig(data_dir="named").data_folder == Path("named")
+
+
+@pytest.mark.parametrize(
+    ("environ", "folder"),
+    [({}, "home/.local/share/pyoco-server"), ({"XDG_DATA_HOME": "relative"}, "home/.local/share/pyoco-server")],
+    ids=["unset", "relative"],
+)
+def test_without_a_valid_xdg_folder_the_users_data_is_below_its_home(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, environ: dict[str, str], folder: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    assert user_data_folder(environ) == tmp_path / folder
+
+
+def test_artifacts_are_in_a_data_folder_that_was_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert NatsBackendConfig(data_dir="data").artifact_dir == str(tmp_path / "data" / "artifacts")
+    assert NatsBackendConfig().artifact_dir is None
 
 
 def test_an_override_hides_a_bad_variable() -> None:

@@ -135,7 +135,7 @@ def test_container_workers_have_unique_names_despite_equal_pids(
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_a_unit_starts_in_a_writable_folder(path: Path) -> None:
-    # pyoco creates artifacts/ there at the start of a run; in a read-only folder every run would fail.
+    # Tasks write to their working directory.
     unit = deployment.read_unit(path)
 
     (folder,), (state,) = unit["WorkingDirectory"], unit["StateDirectory"]

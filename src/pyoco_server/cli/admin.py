@@ -5,7 +5,6 @@ Stdout has only the key, the list or the record; messages go to stderr.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -18,6 +17,8 @@ from pyoco_server.cli.output import localized, print_stderr
 from pyoco_server.cli.stdout import show, write, write_json
 from pyoco_server.cli.suggestions import invalid
 from pyoco_server.cli.tables import Table
+from pyoco_server.cli.times import parse_duration
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.domain.auth.scopes import USUAL_SCOPES, parse_scopes, scope_names
 from pyoco_server.errors import InvalidUsage
 
@@ -31,11 +32,9 @@ PROGRAM = "pyoco-server-admin"
 EXAMPLE = f"Example: {PROGRAM} api-key create --tenant team-a --name ci --expires-in 90d"
 LIST_EXAMPLE = f"Example: {PROGRAM} api-key list --tenant team-a --output json"
 REVOKE_EXAMPLE = f"Example: {PROGRAM} api-key revoke 0123456789abcdef"
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-LIFETIME = re.compile(r"([0-9]{1,9})([smhdw])", re.ASCII)
 HUNDRED_YEARS_SEC = 100 * 365 * 86400
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, context_settings=HELP_NAMES)
 api_key = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, help="API keys of the gateway.")
 app.add_typer(api_key, name="api-key")
 
@@ -46,7 +45,7 @@ OutputOption = Annotated[Literal["json", "table"], Option("--output", help="What
 
 
 @app.callback()
-def admin() -> None:
+def admin(version: VersionOption = False) -> None:
     """Manage access to the gateway."""
 
 
@@ -161,8 +160,7 @@ def as_utc(at: float | None) -> str:
 
 
 def _seconds(lifetime: str) -> int:
-    found = LIFETIME.fullmatch(lifetime.strip())
-    seconds = int(found[1]) * UNITS[found[2]] if found else 0
+    seconds = parse_duration(lifetime) or 0
     if not 0 < seconds <= HUNDRED_YEARS_SEC:
         detail = "--expires-in is a number and a unit, s m h d w (for example: --expires-in 90d)"
         raise invalid(detail, {lifetime: "90d"}, program=PROGRAM)

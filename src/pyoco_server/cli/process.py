@@ -68,7 +68,7 @@ def find_broker(config: NatsBackendConfig, nats_url: str | None, data_dir: str |
         return config
     found = locate_broker(config)
     if found is config:
-        folder, address = config.data_dir, config.nats_url_without_secrets
+        folder, address = config.data_folder, config.nats_url_without_secrets
         print_stderr(
             localized(
                 f"no pyoco-server is up with the data folder {folder}; trying {address} "

@@ -8,17 +8,18 @@ import typer
 from typer import Option
 
 from pyoco_server.cli import output
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.cli.worker import parse_tags, parse_worker_name
 from pyoco_server.errors import InvalidUsage
 
 PROGRAM = "pyoco-server"
 EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resolve"
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE)
+app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, context_settings=HELP_NAMES)
 
 
 @app.callback()
-def server() -> None:
+def server(version: VersionOption = False) -> None:
     """Run Python workflows on a fleet of workers."""
 
 
@@ -26,7 +27,9 @@ def server() -> None:
 def up(
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
-    data_dir: Annotated[str | None, Option(help="Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).")] = None,
+    data_dir: Annotated[
+        str | None, Option(help="Folder of the embedded NATS. Else PYOCO_DATA_DIR, .pyoco here, or the user's.")
+    ] = None,
     nats_url: Annotated[str | None, Option(help="Use this NATS instead of an embedded one.")] = None,
     with_nats_bootstrap: Annotated[
         bool, Option("--with-nats-bootstrap", help="Even if PYOCO_NATS_URL is set.")
@@ -77,6 +80,7 @@ def up(
         host=host,
         port=port,
         embedded=with_nats_bootstrap or (nats_url is None and not names_a_broker()),
+        nats_url_given=nats_url is not None,
         nats_listen_host=nats_listen_host,
         nats_client_port=nats_client_port,
         nats_http_port=nats_http_port,

@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pyoco_server.cli.output import FAILED, OK, localized, print_stderr
+from pyoco_server.cli.selection import Selection
 from pyoco_server.cli.tables import STYLES, Json, Row, Table, layout
 from pyoco_server.cli.terminal_escape import escape_lines, to_json
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+Form = str | Selection
+"""What a command prints: one of the words of --output, or the parts that --json or --template select."""
 
 
 def write(text: str) -> None:
@@ -91,14 +95,20 @@ def draw(drawn: RenderableType, width: int | None = None) -> None:
     write("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def show(form: str, data: Any, table: Table, items: Iterable[Json] | None = None) -> None:
-    """Print an answer as JSON, or its items as a table; the cursor of the next page goes to stderr."""
+def show(form: Form, data: Any, table: Table, items: Iterable[Json] | None = None, known: Iterable[str] = ()) -> None:
+    """Print an answer as JSON, or its items as a table or as selected; the cursor of the next page goes to stderr.
+
+    `known` are the fields that such items can have.
+    """
     if form == "json":
         write_json(data)
         return
     page = data if isinstance(data, Mapping) else {"items": data}
-    rows = [table.row(item) for item in (page["items"] if items is None else items)]
-    write_table(table.head, rows, table.styles)
+    listed = list(page["items"] if items is None else items)
+    if isinstance(form, Selection):
+        write_selected(form, listed, known)
+    else:
+        write_table(table.head, [table.row(item) for item in listed], table.styles)
     cursor = page.get("next_cursor") or page.get("nextCursor")
     if cursor:
         print_stderr(f"{localized('next page', '次のページ')}: --cursor {cursor}")
@@ -109,20 +119,39 @@ def write_table(head: Sequence[str], rows: Iterable[Row], styles: Mapping[str, s
     draw(*layout(head, rows, styles, console().width if is_terminal() else None))
 
 
-def show_facts(form: str, item: Any, table: Table) -> None:
-    """Print one item as JSON, or as names and values."""
+def write_selected(
+    selection: Selection, items: Sequence[Json], known: Iterable[str] = (), *, one: bool = False
+) -> None:
+    """Print the selected parts of items: a JSON array, or a line of each; of `one` item an object."""
+    selection.check(items, known)
+    if selection.template is None:
+        found = [selection.of(item) for item in items]
+        write_json(found[0] if one else found)
+        return
+    for item in items:
+        write(selection.line(item))
+
+
+def show_facts(form: Form, item: Any, table: Table, known: Iterable[str] = ()) -> None:
+    """Print one item as JSON, as names and values, or as selected."""
     if form == "json":
         write_json(item)
+        return
+    if isinstance(form, Selection):
+        write_selected(form, [item], known, one=True)
         return
     width = max(len(name) for name in table.head) + 2
     for name, value in table.facts(item):
         write(f"{name + ':':<{width}}{value}")
 
 
-def show_lines(form: str, data: Any, lines: Iterable[str]) -> None:
-    """Print an answer as JSON, or as these lines."""
+def show_lines(form: Form, data: Any, lines: Iterable[str]) -> None:
+    """Print an answer as JSON, as selected, or as these lines."""
     if form == "json":
         write_json(data)
+        return
+    if isinstance(form, Selection):
+        write_selected(form, [data], one=True)
         return
     for line in lines:
         write(line)

@@ -14,6 +14,8 @@ from typer.exceptions import TyperException
 from pyoco_server.errors import InvalidUsage
 
 SECRETS = {"--api-key": "$PYOCO_API_KEY", "--token": "$TOKEN"}
+# A misspelled name of another option must not select a profile.
+NEVER_MEANT = {"--profile"}
 PASSWORD = re.compile(r"://[^/@\s]*@")
 MAX_CHARS = 400
 MAX_CORRECTIONS = 3
@@ -108,6 +110,7 @@ def _correct(error: Any, arguments: list[str], example: str | None) -> list[str]
         return [*arguments, _value_in(example, error.option_name)]
     if kind == "NoSuchOption":
         given = {word.partition("=")[0] for word in arguments}
+        given |= NEVER_MEANT
         free = [one for one in context.command.params if getattr(one, "multiple", False) or not given & set(one.opts)]
         return _rename(arguments, error.option_name, [name for one in free for name in one.opts if name[:1] == "-"])
     if kind == "UsageError" and hasattr(context.command, "commands"):

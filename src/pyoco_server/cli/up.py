@@ -24,6 +24,7 @@ from pyoco_server.adapters.embedded_nats.server import EmbeddedNats
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.cli.output import print_stderr
 from pyoco_server.cli.process import StopRequest
+from pyoco_server.cli.up_banner import Banner
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.http_api import create_app
@@ -45,6 +46,7 @@ class Up:
     host: str
     port: int
     embedded: bool
+    nats_url_given: bool  # on the command line
     nats_listen_host: str
     nats_client_port: int
     nats_http_port: int | None
@@ -60,7 +62,7 @@ class Up:
         if not self.embedded:
             yield self.config
             return
-        with DataFolder.open(self.config.data_dir) as folder:
+        with DataFolder.open(self.config.data_folder) as folder:
             nats = EmbeddedNats(
                 folder,
                 listen_host=self.nats_listen_host,
@@ -71,7 +73,9 @@ class Up:
             await nats.start()
             watching = asyncio.create_task(nats.watch())
             try:
-                yield replace(self.config, nats_url=nats.url, nats_token=nats.token)
+                yield replace(
+                    self.config, nats_url=nats.url, nats_token=nats.token, data_dir=str(self.config.data_folder)
+                )
             finally:
                 watching.cancel()
                 await asyncio.wait([watching])
@@ -96,27 +100,19 @@ class Up:
 
     async def _announce(self, server: _Gateway, listener: socket.socket) -> None:
         await server.ready.wait()
-        host, port = listener.getsockname()[:2]
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        print_stderr(f"pyoco-server is up: {address}   (Ctrl-C stops it; data in {self.config.data_dir})")
-        shown = ""
-        if "api_key" in self.config.auth_ways:
-            shown = f" -H '{self.config.http_api_key_header}: KEY'"
-            where = f" --data-dir {self.config.data_dir}" if self.embedded else ""
-            print_stderr(f"requests need a key: pyoco-server-admin api-key create --tenant team-a{where}")
-        elif self.config.auth_ways:
-            shown = " -H 'Authorization: Bearer TOKEN'"
-        if self.worker_arguments is not None:
-            await server.wait_for_worker()
-            if "--flow-resolver" not in self.worker_arguments:
-                print_stderr(f"try: curl -s {address}/runs/yaml{shown} -F workflow=@flow.yaml -F flow_name=hello")
-                print_stderr("     (no flow.yaml here? `pyoco-client init` writes a first one)")
-            else:
-                body = '{"flow_name": "hello", "params": {"name": "world"}}'
-                print_stderr(f"try: curl -s {address}/runs{shown} -H 'Content-Type: application/json' -d '{body}'")
-            print_stderr(f"then: curl -s {address}/runs{shown}")
+        bound = listener.getsockname()[:2]
+        banner = Banner(
+            config=self.config, host=self.host, bound=bound, embedded=self.embedded, url_given=self.nats_url_given
+        )
+        for line in banner.started():
+            print_stderr(line)
+        if self.worker_arguments is None:
+            lines = banner.without_worker()
         else:
-            print_stderr(f"next: pyoco-worker --data-dir {self.config.data_dir} --flow-resolver flows.py:resolve")
+            flow_names = await server.wait_for_worker()
+            lines = banner.with_worker(flow_names, has_resolver="--flow-resolver" in self.worker_arguments)
+        for line in lines:
+            print_stderr(line)
 
     # --- worker ----------------------------------------------------------------------------------------------------
 
@@ -138,11 +134,15 @@ class Up:
         return None
 
     async def _start_worker(self) -> asyncio.subprocess.Process:
-        where = ["--data-dir", self.config.data_dir] if self.embedded else []
+        folder = str(self.config.data_folder)
+        where = ["--data-dir", folder] if self.embedded else []
         command = [sys.executable, "-m", "pyoco_server.cli.worker", *where, *(self.worker_arguments or ())]
         # Not as an argument: it may contain a password, and command lines are public. Empty instead of absent: a dotenv
         # file could name another broker than the embedded one.
-        environment = os.environ | {"PYOCO_NATS_URL": "" if self.embedded else self.config.nats_url}
+        environment = os.environ | {
+            "PYOCO_NATS_URL": "" if self.embedded else self.config.nats_url,
+            "PYOCO_DATA_DIR": folder,  # for what runs save
+        }
         return await asyncio.create_subprocess_exec(
             *tied_command(*command), stdin=asyncio.subprocess.DEVNULL, env=environment, start_new_session=True
         )
@@ -192,15 +192,16 @@ class _Gateway(uvicorn.Server):
         services.end_streams()
         await super().shutdown(sockets)
 
-    async def wait_for_worker(self) -> None:
-        """Return once a worker can take runs: only then the suggested commands work."""
+    async def wait_for_worker(self) -> list[str]:
+        """Return once a worker can take runs: only then the suggested commands work. The names of its flows."""
         services: Services = self._app.state.services
         while True:
             with contextlib.suppress(BrokerUnavailable):
                 records = await services.stores.registry.all()
                 # Records of earlier workers may exist.
-                if any(record.stopped_at is None and record.last_seen_at >= self._since for record in records):
-                    return
+                ours = [one for one in records if one.stopped_at is None and one.last_seen_at >= self._since]
+                if ours:
+                    return [flow.name for record in ours for flow in record.flows]
             await asyncio.sleep(WORKER_POLL_SEC)
 
 

@@ -8,18 +8,20 @@ import re
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.suggestions import invalid
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.errors import BrokerUnavailable, InvalidRequest
 
 if TYPE_CHECKING:
     from pyoco_server.cli.process import StopRequest
     from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.domain.fleet.records import Isolation
     from pyoco_server.domain.ids import WorkerId
     from pyoco_server.domain.run_logs.lines import LogLine
 
@@ -31,7 +33,7 @@ logger = logging.getLogger(__name__)
 task_output = logging.getLogger("pyoco_server.task")
 
 
-@app.command(epilog=EXAMPLE)
+@app.command(epilog=EXAMPLE, context_settings=HELP_NAMES)
 def worker(
     nats_url: Annotated[str | None, Option(help="Where NATS is (PYOCO_NATS_URL).")] = None,
     data_dir: Annotated[str | None, Option(help="Data folder of a local `pyoco-server up`: finds its NATS.")] = None,
@@ -52,6 +54,7 @@ def worker(
     wheel_sync_dir: Annotated[str | None, Option(help="Install folder; workers of a machine may share it.")] = None,
     wheel_sync_interval_sec: Annotated[float | None, Option(help="How often to look for new ones.")] = None,
     wheel_install_timeout_sec: Annotated[float | None, Option(help="Longest installation.")] = None,
+    version: VersionOption = False,
 ) -> int:
     """Take runs from the queue and run them."""
     name = parse_worker_name(worker_id, PROGRAM) if worker_id else default_worker_id()
@@ -125,7 +128,10 @@ async def _work(
             raise
         if stores is not None:
             names = parse_names(config.worker_flows)
-            pool = RunnerPool(resolver or "", slots, _log_output, names, code_reload=config.code_reload)
+            isolation = cast("Isolation", config.runner_isolation)
+            pool = RunnerPool(
+                resolver or "", slots, _log_output, names, isolation=isolation, code_reload=config.code_reload
+            )
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)

@@ -78,6 +78,18 @@ class StoredGraph(
     revision: int = 0
 
 
+class GraphSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a list shows of a graph."""
+
+    graph_id: str
+    version: int
+    title: str | None
+    updated_at: float
+    updated_by: str | None
+    node_count: int
+    edge_count: int
+
+
 class UnreadableGraph(ValueError):
     """The bytes are not a graph of a known version."""
 
@@ -92,6 +104,19 @@ def to_plain(document: GraphDocument) -> dict[str, Any]:
     """The document as JSON; absent fields without a default stay absent."""
     plain: dict[str, Any] = orjson.loads(msgspec.json.encode(document))
     return plain
+
+
+def summary_of(graph: StoredGraph) -> GraphSummary:
+    document = graph.document
+    return GraphSummary(
+        graph_id=graph.graph_id,
+        version=graph.version,
+        title=document.title,
+        updated_at=graph.updated_at,
+        updated_by=graph.updated_by,
+        node_count=len(document.nodes),
+        edge_count=len(document.edges),
+    )
 
 
 def edges_to_plain(graph: Graph) -> list[Any]:

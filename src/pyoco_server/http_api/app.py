@@ -12,7 +12,7 @@ from pyoco_server import __version__
 from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
-from pyoco_server.errors import PyocoError
+from pyoco_server.errors import Kind, PyocoError
 from pyoco_server.http_api.api import dlq, graphs, health, metrics, wheels, workers
 from pyoco_server.http_api.api.executions import claim_routes as claims
 from pyoco_server.http_api.api.executions import event_routes as executions_events
@@ -22,6 +22,7 @@ from pyoco_server.http_api.api.jobs import routes as jobs
 from pyoco_server.http_api.api.jobs import stream_routes as jobs_streams
 from pyoco_server.http_api.api.jobs import ws_routes as jobs_sockets
 from pyoco_server.http_api.api.runs import log_routes as runs_logs
+from pyoco_server.http_api.api.runs import rerun_routes as runs_rerun
 from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
@@ -39,6 +40,7 @@ from pyoco_server.logs import configure_logging
 WITH_ROUTES = (
     runs,
     runs_yaml,
+    runs_rerun,
     runs_logs,
     watch,
     executions,
@@ -73,8 +75,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             try:
                 app.state.services = await opened.enter_async_context(open_gateway(settings))
             except PyocoError as error:
-                # With exc_info the log line has the exc_* fields; uvicorn logs the traceback as a message only.
-                logger.exception("gateway startup failed")
+                _log_failed_startup(error)
                 app.state.refusal = error  # `pyoco-server up` prints it with its hint
                 raise
             opened.enter_context(on_shutdown_signal(app.state.services.end_streams))
@@ -106,6 +107,17 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         body_limits=form_limits(settings),
     )
     return app
+
+
+def _log_failed_startup(error: PyocoError) -> None:
+    """Log it once, with a traceback unless the error says what to change. uvicorn would log one as a plain message."""
+    extra = {**error.ids(), "detail": error.detail, "hint": error.hint}
+    logger.error("gateway startup failed", extra=extra, exc_info=error.kind is not Kind.INVALID)
+    logging.getLogger("uvicorn.error").addFilter(_is_no_traceback)
+
+
+def _is_no_traceback(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Traceback")
 
 
 def _from_environment() -> NatsBackendConfig:

@@ -68,12 +68,12 @@ def resolve_connection(
     language: str | None,
     timing: Timing,
 ) -> Connection:
-    """Arguments first, then the environment (PYOCO_SERVER, PYOCO_API_KEY), then the default."""
+    """Arguments first, then the environment (PYOCO_SERVER, PYOCO_API_KEY, PYOCO_TOKEN), then the default."""
     if timeout <= 0:
         raise ValueError("timeout must be more than 0 seconds")
     url, basic_auth = _address(base_url or os.environ.get("PYOCO_SERVER") or DEFAULT_URL)
     if api_key is None and token is None and basic_auth is None:
-        api_key = os.environ.get("PYOCO_API_KEY") or None
+        api_key, token = os.environ.get("PYOCO_API_KEY") or None, os.environ.get("PYOCO_TOKEN") or None
     headers = {"User-Agent": f"pyoco-client/{__version__}"}
     if language is not None:
         headers["Accept-Language"] = _sendable("language", language)

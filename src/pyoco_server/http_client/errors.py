@@ -186,7 +186,7 @@ _BY_ID: dict[str, type[PyocoHttpError]] = {
     "ERR-PYOCO-0057": GraphVersionConflict,
 }
 _BY_STATUS: dict[int, type[PyocoHttpError]] = {
-    **dict.fromkeys((400, 416, 422), InvalidRequest),
+    **dict.fromkeys((400, 416, 421, 422), InvalidRequest),
     401: Unauthenticated,
     403: Forbidden,
     404: NotFound,

@@ -13,6 +13,8 @@ from string import Formatter
 MAX_CHARS = 2000
 MAX_PARTS = 8
 MAX_DEPTH = 4
+# A key with fewer characters between facts (`{text} is not {what}`) has the form of many sentences.
+MIN_CHARS = 10
 
 
 class Catalogue:
@@ -49,9 +51,10 @@ class Catalogue:
             return found
         for form in self._forms:
             facts = form.facts_in(text)
-            if facts is not None:
-                shown = {name: _Fact(fact, self, depth + 1) for name, fact in facts.items()}
-                return form.japanese.format_map(shown)
+            if facts is None or (form.is_loose and facts[form.names[-1]] not in self._exact):
+                continue
+            shown = {name: _Fact(fact, self, depth + 1) for name, fact in facts.items()}
+            return form.japanese.format_map(shown)
         return None
 
     def _find_behind_names(self, text: str, depth: int) -> str | None:
@@ -71,7 +74,7 @@ class Catalogue:
 class _Form:
     """A key as the literals around its placeholders."""
 
-    __slots__ = ("_begins_with_text", "japanese", "literals", "names")
+    __slots__ = ("_begins_with_text", "is_loose", "japanese", "literals", "names", "specificity")
 
     def __init__(self, english: str, japanese: str) -> None:
         self.japanese = japanese
@@ -82,11 +85,10 @@ class _Form:
             if name is not None:
                 self.names.append(name)
                 self.literals.append("")
+        self.specificity = sum(map(len, self.literals))
+        # Texts that mean something else have this form too: it fits only if its last fact is a known text.
+        self.is_loose = self.specificity < MIN_CHARS and not self.literals[0] and not self.literals[-1]
         self._begins_with_text = bool(self.names) and f"{{{self.names[0]}:ja}}" in japanese
-
-    @property
-    def specificity(self) -> int:
-        return sum(map(len, self.literals))
 
     def facts_in(self, text: str) -> dict[str, str] | None:
         """The facts of a text of this form. Leftmost literals first, without backtracking: linear in the text."""

@@ -6,7 +6,7 @@ memory (`pyoco_server.testing`).
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -28,6 +28,7 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True):
     first_sequence: int
     last_sequence: int
     messages: int
+    lost_bytes: int = 0  # that the broker dropped as damaged when it started
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +77,9 @@ class KeyValue(Protocol):
 
     async def all(self, prefix: str = "") -> Sequence[Entry]:
         """The entries whose keys start with the prefix (which ends in a dot), without removed keys."""
+
+    async def revisions(self, prefix: str = "") -> Mapping[str, int]:
+        """The keys that `all` finds with their revisions, without reading their values."""
 
     async def read(self, *, after: int, upto: int) -> Sequence[Entry]:
         """The entries whose revisions lie in this range, in order; removals included."""

@@ -18,6 +18,7 @@ from typing import Any
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerRecord, state_of
+from pyoco_server.domain.fleet.submissions import ServedTag, served_tags
 from pyoco_server.domain.fleet.worker_status import WorkerStatus, announced, is_alive, run_facts
 from pyoco_server.domain.ids import WorkerId
 from pyoco_server.errors import BrokerUnavailable, InternalError, WorkerNotFound
@@ -52,6 +53,8 @@ class FleetView:
         self._connected_at = clock.monotonic()
         self._caught_up = asyncio.Event()
         self._announced: tuple[object, Mapping[str, AnnouncedFlow]] = ((), {})
+        self._served: Mapping[str, ServedTag] = {}
+        self._served_until = -1.0
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -102,6 +105,18 @@ class FleetView:
             self._announced = key, announced(active)
         return self._announced[1]
 
+    def served(self) -> Mapping[str, ServedTag]:
+        """What active workers serve, by tag, as far as this gateway knows.
+
+        For every submission: computed when a worker came, went or changed, and otherwise once in a while.
+        """
+        if not self._caught_up.is_set():
+            return {}  # a missing record must not refuse anything
+        now = self._clock.monotonic()
+        if now >= self._served_until:
+            self._served, self._served_until = served_tags(self.workers()), now + TICK_SEC
+        return self._served
+
     def facts_of(self, snapshot: Mapping[str, Any]) -> dict[str, Any]:
         """The facts about its worker to show beside a run's snapshot."""
         return run_facts(
@@ -136,6 +151,7 @@ class FleetView:
                     self._take(seen, fresh, self._known)
                 if not batch:
                     self._known = fresh
+                    self._served_until = -1.0
                     self._caught_up.set()
         raise InternalError("the feed of workers has ended")
 
@@ -146,8 +162,11 @@ class FleetView:
             return
         if seen.record is None:
             into.pop(seen.worker_id, None)
+            self._served_until = -1.0
             return
         last = known.get(seen.worker_id)
+        if last is None or _service(last.record) != _service(seen.record):
+            self._served_until = -1.0
         if last is not None and _heartbeat(last.record) == _heartbeat(seen.record):
             seen_at = last.seen_at  # an operator's change, or the same heartbeat again
         elif seen.age_sec is None:
@@ -182,6 +201,11 @@ class FleetView:
         timeout_sec = self._config.worker_disconnect_timeout_sec
         state = state_of(known.record, silent_sec=silent_sec, disconnect_timeout_sec=timeout_sec)
         return WorkerStatus(record=known.record, silent_sec=silent_sec, state=state)
+
+
+def _service(record: WorkerRecord) -> tuple[object, ...]:
+    # Equal stored flows are the same value.
+    return record.tags, record.flows, record.flows_complete, record.stopped_at
 
 
 def _heartbeat(record: WorkerRecord) -> tuple[str, float]:

@@ -6,11 +6,13 @@ A stored graph has versions; a put is a compare-and-set on the previous one, so 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.graphs import GraphDocument, is_same
+from pyoco_server.domain.graphs import GraphDocument, GraphSummary, is_same
 from pyoco_server.domain.queries.page_token import seal, unseal
 from pyoco_server.errors import AppendConflict, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.ports import StoredGraph
@@ -25,6 +27,9 @@ MAX_RACES = 20
 ShownGraph = StoredGraph | AnnouncedFlow
 """A graph as it is found by its name."""
 
+ListedGraph = GraphSummary | AnnouncedFlow
+"""A graph in a list."""
+
 
 class PutGraph(NamedTuple):
     """The stored graph after a put, and whether it was the first of that name."""
@@ -36,7 +41,7 @@ class PutGraph(NamedTuple):
 class GraphPage(NamedTuple):
     """Graphs by id, and the cursor of the next page: None when this was the last one."""
 
-    items: list[ShownGraph]
+    items: list[ListedGraph]
     next_cursor: str | None
 
 
@@ -95,11 +100,23 @@ class GraphService:
     async def page(self, tenant_id: str | None, *, prefix: str = "", limit: int = 50, cursor: str = "") -> GraphPage:
         """The next graphs by id; concurrent changes leave out or repeat no other graph."""
         after = _place(cursor, prefix) if cursor else ""
-        found: dict[str, ShownGraph] = dict(await self.fleet.flows())
-        found |= {stored.graph_id: stored for stored in await self.stores.graphs.all(tenant_id)}
-        names = sorted(name for name in found if name.startswith(prefix) and name > after)
-        next_cursor = seal(names[limit - 1], about=(prefix,)) if len(names) > limit else None
-        return GraphPage([found[name] for name in names[:limit]], next_cursor)
+        flows = await self.fleet.flows()
+        stored = await self.stores.graphs.revisions(tenant_id)
+        names = iter(sorted(name for name in {*flows, *stored} if name.startswith(prefix) and name > after))
+        found: dict[str, ListedGraph] = {}
+        # One more than asked for, so that the last page knows that it is the last. Unreadable graphs are left out.
+        while some := list(islice(names, limit + 1 - len(found))):
+            found |= await self._listed(tenant_id, some, flows, stored)
+        shown = list(found)[:limit]
+        next_cursor = seal(shown[-1], about=(prefix,)) if len(found) > limit else None
+        return GraphPage([found[name] for name in shown], next_cursor)
+
+    async def _listed(
+        self, tenant_id: str | None, names: list[str], flows: Mapping[str, AnnouncedFlow], stored: Mapping[str, int]
+    ) -> dict[str, ListedGraph]:
+        read = await self.stores.graphs.summaries(tenant_id, {name: stored[name] for name in names if name in stored})
+        both = {name: read.get(name) or flows.get(name) for name in names}
+        return {name: graph for name, graph in both.items() if graph is not None}
 
 
 def _may_be_ours(present: StoredGraph, document: GraphDocument, expected_version: int | None) -> bool:

@@ -11,6 +11,8 @@ from pyoco_server.ports.broker import SubjectLog
 
 # Messages per batch; they are read forwards, because the broker cannot read backwards.
 BATCH = 500
+# One may be as large as a message of the broker, and only parts of it are kept: so many are in memory at a time.
+READ_AT_A_TIME = 50
 _TEXTS = ("reason", "error", "run_id", "flow_name", "tag", "worker_id", "subject")
 # A page has many dead letters, and a foreign producer may store texts as long as a message.
 MAX_TEXT_CHARS = 10_000
@@ -58,9 +60,7 @@ class DeadLetters:
         if not state.messages:
             return []
         after = max(state.last_sequence - limit, state.first_sequence - 1)
-        found = await self._log.read_range(after=after, upto=state.last_sequence)
-        letters = [decode_dead_letter(message.data) for message in reversed(found)]
-        return [letter for letter in letters if letter is not None]
+        return [stored.letter for stored in await self._newest_first(after, state.last_sequence)]
 
     async def stretch(self, *, before: int | None = None, tag: str | None = None) -> DeadLetterBatch:
         """The next batch of dead letters (of a tag) older than the sequence `before` (None: the newest)."""
@@ -70,10 +70,18 @@ class DeadLetters:
         if not state.messages or upto < first:
             return DeadLetterBatch(letters=(), before=None)
         begin = max(first, upto - BATCH + 1)
-        found = await self._log.read_range(after=begin - 1, upto=upto, key=tag)
-        decoded = [(message.sequence, decode_dead_letter(message.data)) for message in reversed(found)]
-        letters = tuple(StoredDeadLetter(seq=seq, letter=letter) for seq, letter in decoded if letter is not None)
-        return DeadLetterBatch(letters=letters, before=begin if begin > first else None)
+        letters = await self._newest_first(begin - 1, upto, tag)
+        return DeadLetterBatch(letters=tuple(letters), before=begin if begin > first else None)
+
+    async def _newest_first(self, after: int, upto: int, tag: str | None = None) -> list[StoredDeadLetter]:
+        letters: list[StoredDeadLetter] = []
+        while upto > after:
+            begin = max(after, upto - READ_AT_A_TIME)
+            found = await self._log.read_range(after=begin, upto=upto, key=tag)
+            decoded = [(message.sequence, decode_dead_letter(message.data)) for message in reversed(found)]
+            letters += [StoredDeadLetter(seq=seq, letter=letter) for seq, letter in decoded if letter is not None]
+            upto = begin
+        return letters
 
     async def get(self, seq: int) -> DeadLetter | None:
         """One dead letter; None when there is none, or none any more."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from pyoco_server.domain.graphs import StoredGraph, UnreadableGraph, decode, encode
+from pyoco_server.domain.graphs import GraphSummary, StoredGraph, UnreadableGraph, decode, encode, summary_of
 from pyoco_server.ports.broker import Entry, KeyValue, RevisionConflict
 
 logger = logging.getLogger(__name__)
+
+# Graphs may be large, and a page has many: only so many are in memory at a time.
+READ_AT_A_TIME = 16
+# Summaries are small; more tenants than use one gateway at a time.
+MAX_SUMMARIES = 20_000
 
 
 class GraphStore:
@@ -20,6 +25,8 @@ class GraphStore:
 
     def __init__(self, bucket: KeyValue) -> None:
         self._bucket = bucket
+        # By key, the longest kept first.
+        self._summaries: dict[str, tuple[int, GraphSummary | None]] = {}
 
     async def get(self, tenant_id: str | None, graph_id: str) -> StoredGraph | None:
         entry = await self._bucket.get(graph_key(tenant_id, graph_id))
@@ -38,10 +45,28 @@ class GraphStore:
                 stored = await self._bucket.put(key, value, revision=present.revision)
         return None if isinstance(stored, RevisionConflict) else replace(graph, revision=stored.version)
 
-    async def all(self, tenant_id: str | None) -> Sequence[StoredGraph]:
-        found = await self._bucket.all(prefix=f"{_tenant_token(tenant_id)}.")
-        # Decoding the largest graph takes tens of milliseconds, and a list of them would block the event loop.
-        return await asyncio.to_thread(_by_id, found)
+    async def revisions(self, tenant_id: str | None) -> Mapping[str, int]:
+        """The revision of each graph by its id, without reading the graphs."""
+        found = await self._bucket.revisions(prefix=f"{_tenant_token(tenant_id)}.")
+        ids = {key: _graph_id(key) for key in found}
+        return {graph_id: found[key] for key, graph_id in ids.items() if graph_id is not None}
+
+    async def summaries(self, tenant_id: str | None, revisions: Mapping[str, int]) -> Mapping[str, GraphSummary]:
+        """The summaries of these graphs at these revisions or later ones; each revision is read once."""
+        keys = {graph_id: graph_key(tenant_id, graph_id) for graph_id in revisions}
+        unknown = [name for name, key in keys.items() if self._summaries.get(key, (0,))[0] != revisions[name]]
+        for first in range(0, len(unknown), READ_AT_A_TIME):
+            some = unknown[first : first + READ_AT_A_TIME]
+            entries = await asyncio.gather(*(self._bucket.get(keys[name]) for name in some))
+            # Decoding the largest graph takes tens of milliseconds, and a page of them would block the event loop.
+            read = await asyncio.to_thread(_summaries, some, entries)
+            for name, entry, summary in zip(some, entries, read, strict=True):
+                self._summaries.pop(keys[name], None)
+                self._summaries[keys[name]] = (revisions[name] if entry is None else entry.revision, summary)
+        shown = {name: self._summaries[key][1] for name, key in keys.items()}
+        while len(self._summaries) > MAX_SUMMARIES:
+            del self._summaries[next(iter(self._summaries))]
+        return {name: summary for name, summary in shown.items() if summary is not None}
 
 
 def graph_key(tenant_id: str | None, graph_id: str) -> str:
@@ -57,21 +82,20 @@ def _encoded(name: str) -> str:
     return base64.urlsafe_b64encode(name.encode()).rstrip(b"=").decode()
 
 
-def _by_id(found: Sequence[Entry]) -> list[StoredGraph]:
-    graphs = [_listed(entry) for entry in found]
-    return sorted((graph for graph in graphs if graph is not None), key=lambda graph: graph.graph_id)
+def _summaries(graph_ids: Sequence[str], entries: Sequence[Entry | None]) -> list[GraphSummary | None]:
+    graphs = [None if entry is None else _decode(name, entry) for name, entry in zip(graph_ids, entries, strict=True)]
+    return [None if graph is None else summary_of(graph) for graph in graphs]
 
 
-def _listed(entry: Entry) -> StoredGraph | None:
-    token = entry.key.rpartition(".")[2]
+def _graph_id(key: str) -> str | None:
+    token = key.rpartition(".")[2]
     try:
         graph_id = base64.b64decode(token + "=" * (-len(token) % 4), altchars="-_", validate=True).decode()
     except ValueError:
         graph_id = ""
     if _encoded(graph_id) != token:  # not the canonical encoding, so not ours
-        logger.warning("unreadable graph", extra={"revision": entry.revision})
         return None
-    return _decode(graph_id, entry)
+    return graph_id
 
 
 def _decode(graph_id: str, entry: Entry) -> StoredGraph | None:

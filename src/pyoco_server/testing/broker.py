@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Generic, TypeVar
 
@@ -85,6 +85,9 @@ class MemoryKeyValue:
     async def all(self, prefix: str = "") -> Sequence[Entry]:
         entries = [self._entry(revision) for key, revision in self._revisions.items() if key.startswith(prefix)]
         return [entry for entry in sorted(entries, key=lambda entry: entry.revision) if entry.value is not None]
+
+    async def revisions(self, prefix: str = "") -> Mapping[str, int]:
+        return {entry.key: entry.revision for entry in await self.all(prefix)}
 
     async def read(self, *, after: int, upto: int) -> Sequence[Entry]:
         return [self._entry(revision) for revision, _ in self._stream.range(after=after, upto=upto)]

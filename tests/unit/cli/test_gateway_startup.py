@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import uvicorn
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.errors import BrokerRefused, BrokerUnavailable
 from pyoco_server.http_api import create_app
 from pyoco_server.logs import JsonLines
 
@@ -37,3 +38,28 @@ async def test_a_gateway_without_nats_logs_the_exception_in_its_own_fields(
     assert (line["exc_type"], line["exc_message"]) == ("BrokerUnavailable", "no servers available")
     assert "Traceback" in line["exc_traceback"]
     assert "in no_broker" in line["exc_origin"]
+
+
+@asynccontextmanager
+async def refused(config: NatsBackendConfig) -> AsyncIterator[None]:
+    raise BrokerRefused("PYOCO_NATS_REPLICAS is 3, but nats is 1 server and no cluster")
+    yield
+
+
+async def test_a_refusal_that_says_what_to_change_is_logged_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pyoco_server.http_api.app.open_gateway", refused)
+    config = NatsBackendConfig()
+    server = uvicorn.Server(uvicorn.Config(create_app(config), port=0, log_config=None, lifespan="on"))
+
+    with pytest.raises(SystemExit):
+        await server.serve()
+
+    (record,) = [one for one in caplog.records if one.message == "gateway startup failed"]
+    line = json.loads(JsonLines("pyoco-server:http", config).format(record))
+    assert (line["err_id"], line["detail"]) == (
+        "ERR-PYOCO-0090",
+        "PYOCO_NATS_REPLICAS is 3, but nats is 1 server and no cluster",
+    )
+    assert "Traceback" not in caplog.text

@@ -50,7 +50,7 @@ def test_help_is_japanese_and_fits_the_terminal(
         ("pyoco-client list --limit 900", "'--limit' の値が不正です: 200 以下の値にしてください"),
         ("pyoco-client list --status x", "'--status' の値が不正です: "),
         ("pyoco-client list x y", "余分な引数があります（x y）"),
-        ("pyoco-client submit", "オプション '--flow-name' が必要です。"),
+        ("pyoco-client submit-yaml", "オプション '--workflow-file' が必要です。"),
         ("pyoco-client approve", "引数 'EXECUTION_ID' が必要です。"),
         ("pyoco-client completion", "が必要です。選択肢: bash, zsh, fish"),
         ("pyoco-client get ../x", "'../x' は run の id ではありません"),

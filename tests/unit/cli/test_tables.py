@@ -9,14 +9,14 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pyoco_server.cli.client.commands import executions, fleet, jobs, runs, wheels
+from pyoco_server.cli.client.commands import executions, fleet, jobs, listing, wheels
 from pyoco_server.cli.client.execution_view import EVENTS
 from pyoco_server.cli.tables import GAP, STYLES, Row, duration, layout, moment, size, stamp, unix_sec
 
 HEAD = ("RUN_ID", "FLOW", "ERROR")
 ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
 ALL_TABLES = {
-    "runs": runs.RUNS,
+    "runs": listing.RUNS,
     "workers": fleet.WORKERS,
     "dead letters": fleet.DEAD_LETTERS,
     "wheels": wheels.WHEELS,
@@ -60,8 +60,8 @@ def test_a_narrow_terminal_truncates_errors_and_names_but_no_id(room: int) -> No
 @pytest.mark.parametrize(
     ("head", "room", "kept"),
     [
-        (runs.RUNS.head, 120, ["RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR"]),
-        (runs.RUNS.head, 80, ["RUN_ID", "STATUS", "FLOW", "ERROR"]),
+        (listing.RUNS.head, 120, ["RUN_ID", "STATUS", "FLOW", "TAG", "UPDATED", "WORKER", "ERROR"]),
+        (listing.RUNS.head, 80, ["RUN_ID", "STATUS", "FLOW", "ERROR"]),
         (fleet.DEAD_LETTERS.head, 80, ["SEQ", "REASON", "RUN_ID", "FLOW", "ERROR"]),
         (wheels.WHEEL_EVENTS.head, 80, ["WHEN", "ACTION", "WHEEL", "TAGS", "ACTOR"]),
     ],

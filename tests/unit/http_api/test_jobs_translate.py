@@ -45,7 +45,8 @@ BEGUN = {"start_time": 1771416060.0, "attempt": 1}
 
 
 def parse(**body: Any) -> tuple[Request, tuple[str, ...]]:
-    return translate.submit_request(orjson.dumps(body), CONFIG, ANYONE)
+    request, labels, _ = translate.submit_request(orjson.dumps(body), CONFIG, ANYONE)
+    return request, labels
 
 
 def job_of(**changed: Any) -> dict[str, Any]:

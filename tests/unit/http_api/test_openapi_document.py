@@ -49,7 +49,7 @@ def test_the_document_is_the_same_each_time() -> None:
 
 async def test_the_document_is_in_the_language_of_the_request_and_cached_per_language() -> None:
     transport = httpx.ASGITransport(app=create_app(NatsBackendConfig()))
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         english = await client.get("/openapi.json")
         japanese = await client.get("/openapi.json", headers={"Accept-Language": "ja-JP,ja;q=0.9,en;q=0.8"})
         known = {"Accept-Language": "ja", "If-None-Match": japanese.headers["etag"]}

@@ -25,7 +25,8 @@ FACTS = {"worker_alive": False, "stale": False}
 
 
 def parse(**body: Any) -> tuple[Request, tuple[str, ...]]:
-    return parse_submit(orjson.dumps(body), CONFIG, ANYONE)
+    request, labels, _ = parse_submit(orjson.dumps(body), CONFIG, ANYONE)
+    return request, labels
 
 
 def test_only_a_flow_name_is_required() -> None:

@@ -20,6 +20,7 @@ BY_KIND = {
     Kind.FORBIDDEN: errors.Forbidden,
     Kind.NOT_FOUND: errors.NotFound,
     Kind.CONFLICT: errors.Conflict,
+    Kind.MISDIRECTED: errors.InvalidRequest,
     Kind.PRECONDITION: errors.Conflict,
     Kind.RANGE: errors.InvalidRequest,
     Kind.UNAVAILABLE: errors.Unavailable,

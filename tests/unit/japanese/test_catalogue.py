@@ -14,6 +14,8 @@ CATALOGUE = Catalogue(
         "not found": "見つかりません",
         "{count} are more than {most}": "{most} を超えています（{count}）",
         "cannot read {file}: {cause}": "{file} を読めません: {cause:ja}",
+        "{text} is not {what}": "{text} は{what:ja}ではありません",
+        "a run id": "run の id",
         'as in {{"a": {value}}}': '例: {{"a": {value}}}',
     }
 )
@@ -31,6 +33,8 @@ CATALOGUE = Catalogue(
         ("tag: not found; limit: 5 are more than 3", "tag: 見つかりません; limit: 3 を超えています（5）"),
         ("tag: not found; something else", "tag: 見つかりません; something else"),
         ("something else", "something else"),
+        ("'x' is not a run id", "'x' はrun の idではありません"),
+        ("DELETE is not allowed at /x", "DELETE is not allowed at /x"),
     ],
 )
 def test_a_text_is_translated_with_its_facts_and_what_is_unknown_stays(english: str, expected: str) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.graphs import GraphDocument, of_tasks
+from pyoco_server.domain.graphs import GraphDocument, GraphSummary, of_tasks, summary_of
 from pyoco_server.domain.queries.page_token import seal
 from pyoco_server.errors import AppendConflict, BrokerUnavailable, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.ports import StoredGraph
 from pyoco_server.services.fleet_view import FleetView
-from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphService, PutGraph, ShownGraph
+from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphService, ListedGraph, PutGraph
 from support.world import World
 
 ETL = AnnouncedFlow(name="etl", nodes=("load", "save"), edges=(("load", "save"),), tags=("cpu", "gpu"))
@@ -161,12 +161,12 @@ async def test_an_announced_flow_is_a_graph_of_every_tenant_unless_one_is_stored
 
     assert isinstance(graph, StoredGraph)
     assert graph.document == ONE
-    assert listed.items == [graph]
+    assert listed.items == [summary_of(graph)]
     assert others == ETL
 
 
-def name_of(graph: ShownGraph) -> str:
-    return graph.graph_id if isinstance(graph, StoredGraph) else graph.name
+def name_of(graph: ListedGraph) -> str:
+    return graph.graph_id if isinstance(graph, GraphSummary) else graph.name
 
 
 async def pages(found: GraphService, **query: Any) -> list[list[str]]:

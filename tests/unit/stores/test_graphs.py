@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pyoco_server.domain.graphs import of_tasks
+from pyoco_server.domain.graphs import GraphSummary, of_tasks, summary_of
 from pyoco_server.http_api.api.graph_models import read_document
-from pyoco_server.ports import StoredGraph
+from pyoco_server.ports import Entry, StoredGraph
+from pyoco_server.stores.graphs import graph_key
 from support.stores import Ports
 
 RELEASE = StoredGraph(
@@ -31,6 +32,11 @@ async def put(ports: Ports, graph: StoredGraph, tenant_id: str | None = "team-a"
     return stored
 
 
+async def listed(ports: Ports, tenant_id: str | None) -> list[GraphSummary]:
+    revisions = await ports.graphs.revisions(tenant_id)
+    return list((await ports.graphs.summaries(tenant_id, revisions)).values())
+
+
 async def test_a_graph_is_read_as_it_was_put(ports: Ports) -> None:
     assert await ports.graphs.get("team-a", "release") is None
 
@@ -38,7 +44,7 @@ async def test_a_graph_is_read_as_it_was_put(ports: Ports) -> None:
 
     assert stored == replace(RELEASE, revision=stored.revision)
     assert await ports.graphs.get("team-a", "release") == stored
-    assert await ports.graphs.all("team-a") == [stored]
+    assert await listed(ports, "team-a") == [summary_of(stored)]
 
 
 async def test_a_put_replaces_only_the_graph_of_the_expected_revision(ports: Ports) -> None:
@@ -65,8 +71,8 @@ async def test_each_tenant_has_its_own_graphs(ports: Ports) -> None:
 
     for tenant, graph in stored.items():
         assert await ports.graphs.get(tenant, "release") == graph
-        assert await ports.graphs.all(tenant) == [graph]
-    assert await ports.graphs.all("team-c") == []
+        assert await listed(ports, tenant) == [summary_of(graph)]
+    assert await listed(ports, "team-c") == []
     assert await ports.graphs.get("team-c", "release") is None
 
 
@@ -75,4 +81,26 @@ async def test_a_graph_id_may_contain_any_characters(ports: Ports, graph_id: str
     stored = await put(ports, replace(RELEASE, graph_id=graph_id))
 
     assert await ports.graphs.get("team-a", graph_id) == stored
-    assert await ports.graphs.all("team-a") == [stored]
+    assert await listed(ports, "team-a") == [summary_of(stored)]
+
+
+async def test_a_list_reads_each_revision_of_a_graph_once(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = await put(ports, RELEASE)
+    await listed(ports, "team-a")
+    reads: list[str] = []
+    get = ports.graphs._bucket.get
+
+    async def counted(key: str) -> Entry | None:
+        reads.append(key)
+        return await get(key)
+
+    monkeypatch.setattr(ports.graphs._bucket, "get", counted)
+
+    await listed(ports, "team-a")
+    unchanged = len(reads)
+    second = await put(ports, replace(first, version=2, document=of_tasks(["build"], [])))
+    after_a_change = await listed(ports, "team-a")
+
+    assert unchanged == 0
+    assert after_a_change == [summary_of(second)]
+    assert reads == [graph_key("team-a", "release")]

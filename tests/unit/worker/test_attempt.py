@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec import structs
 
 from pyoco_server.adapters.system import SystemClock
 from pyoco_server.config import NatsBackendConfig
@@ -17,7 +18,7 @@ from pyoco_server.errors import RequestTooLarge
 from pyoco_server.logs import JsonLines
 from pyoco_server.services.executions.cancel import cancel
 from support.runners import began, declared, succeeded
-from support.world import THEIRS, USER, World
+from support.world import HELLO, THEIRS, USER, World
 from unit.worker.conftest import QUICK, letters, running_worker
 
 
@@ -50,6 +51,15 @@ async def test_a_run_is_started_in_the_log_before_its_runner(world: World) -> No
         {"name": "world"},
         1,
     )
+
+
+async def test_a_run_gets_a_runner_of_its_tenant(world: World) -> None:
+    run_id = await world.submit(structs.replace(HELLO, tenant_id="team-a"))
+    async with running_worker(world) as handle:
+        (await handle.executor.begun()).end()
+        await world.until(run_id, "COMPLETED")
+
+    assert handle.executor.tenants == ["team-a"]
 
 
 async def test_every_record_of_a_run_has_the_correlation_id_of_its_submit(

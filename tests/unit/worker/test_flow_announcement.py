@@ -10,11 +10,19 @@ from typing import Any
 
 import pytest
 from pyoco.core.models import Flow, Task
+from pyoco.dsl.graph import build_flow_from_graph
 from pyoco.dsl.syntax import TaskWrapper
 
 from pyoco_server.domain.execution.state import MAX_NODES
 from pyoco_server.domain.fleet.flows import MAX_FLOWS, AnnouncedFlow
-from pyoco_server.worker.runner_process.flow_announcement import announce_flows, edges_of, names_in_order, parse_names
+from pyoco_server.worker.runner_process.flow_announcement import (
+    announce_flows,
+    edges_of,
+    names_in_order,
+    params_of,
+    parse_names,
+    result_tasks,
+)
 
 
 def task(name: str) -> TaskWrapper:
@@ -32,8 +40,8 @@ HELLO = flow("hello", "greet")
 PIPELINE = flow("pipeline", "load", "save")
 READY = {"hello": HELLO, "pipeline": PIPELINE}
 ANNOUNCED = (
-    AnnouncedFlow(name="hello", nodes=("greet",)),
-    AnnouncedFlow(name="pipeline", nodes=("load", "save"), edges=(("load", "save"),)),
+    AnnouncedFlow(name="hello", nodes=("greet",), params=(), takes_others=False),
+    AnnouncedFlow(name="pipeline", nodes=("load", "save"), edges=(("load", "save"),), params=(), takes_others=False),
 )
 
 
@@ -192,3 +200,84 @@ def test_a_flow_with_branches_has_tasks_and_no_edges() -> None:
 
     assert sorted(names_in_order(branching)) == ["again", "check", "load"]
     assert edges_of(branching, most=10) == ()
+
+
+@pytest.mark.parametrize(
+    ("graph", "results"),
+    [
+        ("a >> b", ("b",)),
+        ("a >> repeat(count=2){ b >> c }", ("c",)),
+        ("a >> switch(on=x) { y: b; default: c >> d }", ("b", "d")),
+        ("repeat(count=2){ a } >> b", ("b",)),
+    ],
+)
+def test_the_result_is_that_of_the_tasks_without_successors_or_of_the_last_step(
+    graph: str, results: tuple[str, ...]
+) -> None:
+    tasks = {name: Task(func=lambda: None, name=name) for name in "abcd"}
+    built = build_flow_from_graph(graph=graph, tasks=tasks)
+
+    assert result_tasks(built) == results
+
+
+def test_parallel_tasks_at_the_end_are_all_part_of_the_result() -> None:
+    load, mail, save = (Task(func=lambda: None, name=name) for name in ("load", "mail", "save"))
+    parallel = Flow("parallel") >> load >> [save, mail]
+    other = Flow("other") >> save
+    other >> Task(func=lambda: None, name="after")
+
+    assert result_tasks(parallel) == ("mail", "save")
+
+
+def _flow_with(*functions: Callable[..., Any], inputs: dict[str, Any] | None = None) -> Flow:
+    built = Flow("f")
+    for function in functions:
+        built = built >> Task(func=function, name=function.__name__, inputs=inputs or {})
+    return built
+
+
+def load(path: str, mode: str = "fast") -> None: ...
+
+
+def save(load: object, target: str, *rest: object, **more: object) -> None: ...
+
+
+def with_context(ctx: object, seconds: float = 1.0) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("built", "params", "takes_others"),
+    [
+        (_flow_with(load), (("path", True), ("mode", False)), False),
+        (_flow_with(load, save), (("path", True), ("mode", False), ("target", True)), False),
+        (_flow_with(with_context), (("seconds", False),), True),
+        (_flow_with(load, inputs={"path": "$ctx.params.file"}), (("mode", False),), True),
+        (_flow_with(dict), (), True),  # no signature
+    ],
+)
+def test_the_parameters_of_a_flow_are_the_arguments_of_its_tasks(
+    built: Flow, params: tuple[tuple[str, bool], ...], takes_others: bool
+) -> None:
+    assert params_of(built) == (params, takes_others)
+
+
+def test_in_a_flow_with_branches_no_parameter_is_required_and_others_may_be_read() -> None:
+    built = build_flow_from_graph(graph="repeat(count=n) { load }", tasks={"load": Task(func=load, name="load")})
+
+    assert params_of(built) == ((("path", False), ("mode", False)), True)
+
+
+@pytest.mark.parametrize(
+    ("declared", "names", "is_complete"),
+    [
+        (READY, (), True),
+        (READY, ("hello",), True),
+        (None, (), False),
+        ({}, (), False),
+        ([*READY, "broken"], (), False),
+    ],
+)
+def test_a_list_is_complete_if_all_declared_flows_are_announced(
+    declared: Any, names: tuple[str, ...], is_complete: bool
+) -> None:
+    assert announce_flows(Resolver(declared), names).is_complete is is_complete

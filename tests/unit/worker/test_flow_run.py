@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 import pytest
+from pyoco.core.context import Context
 from pyoco.core.engine import Engine
 from pyoco.core.models import Flow, Task
 from pyoco.dsl.syntax import TaskWrapper
@@ -105,7 +106,7 @@ def test_a_flow_reports_its_nodes_outputs_and_completion() -> None:
         ("succeeded", "describe", 1),
     ]
     assert outputs(steps) == {"double": 42, "describe": {"value": 42}}
-    assert ended.how == "completed"
+    assert (ended.how, ended.results) == ("completed", ("describe",))
     assert steps[0].at <= ended.at
 
 
@@ -595,3 +596,23 @@ def test_a_flow_with_too_many_tasks_fails_before_its_first_task() -> None:
         "failed",
         f"the flow has {MAX_NODES + 1} tasks; at most {MAX_NODES} can be run",
     )
+
+
+@pytest.mark.parametrize("in_threads", [False, True], ids=["chain", "threads"])
+def test_artifacts_are_saved_in_the_folder_of_the_job(tmp_path: Path, in_threads: bool) -> None:
+    def save(ctx: Context) -> str:
+        path: str = ctx.save_artifact("note.txt", "kept")
+        return path
+
+    both = Flow(name="main") >> (named("left", save) & named("right", save))
+    steps: list[Step] = []
+    run_flow(
+        both if in_threads else flow_of(task(save)),
+        RunJob(run_id="run-1", flow_name="main", params={}, attempt=1, artifact_dir=str(tmp_path / "data")),
+        steps.append,
+        CancelSwitch(),
+    )
+
+    assert set(outputs(steps).values()) == {str(tmp_path / "data" / "note.txt")}
+    assert (tmp_path / "data" / "note.txt").read_text() == "kept"
+    assert not (tmp_path / "artifacts").exists()

@@ -19,12 +19,12 @@ mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none
 
 def run(body: Callable[[], Any]) -> Any:
     """The result of a flow of one task."""
-    return PooledEngine().run(Flow(name="one") >> step("only", body), {}).results["only"]
+    return PooledEngine(None).run(Flow(name="one") >> step("only", body), {}).results["only"]
 
 
 def run_in_parallel(body: Callable[[], Any]) -> list[Any]:
     """The results of a flow of two tasks that do not wait for each other."""
-    results = PooledEngine().run(Flow(name="two") >> (step("left", body) & step("right", body)), {}).results
+    results = PooledEngine(None).run(Flow(name="two") >> (step("left", body) & step("right", body)), {}).results
     return [results["left"], results["right"]]
 
 
@@ -40,7 +40,7 @@ def test_sequential_tasks_run_in_the_thread_of_the_engine() -> None:
     here = threading.get_ident()
     flow = Flow(name="two") >> step("first", threading.get_ident) >> step("second", threading.get_ident)
 
-    results = PooledEngine().run(flow, {}).results
+    results = PooledEngine(None).run(flow, {}).results
 
     assert (results["first"], results["second"]) == (here, here)
 
@@ -68,7 +68,7 @@ def test_the_engine_supervises_a_task_with_a_timeout() -> None:
     late = step("late", threading.get_ident)
     late.task.timeout_sec = 60.0
 
-    results = PooledEngine().run(Flow(name="one") >> late, {}).results
+    results = PooledEngine(None).run(Flow(name="one") >> late, {}).results
 
     assert results["late"] != threading.get_ident()
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import secrets
 import select
@@ -32,6 +33,8 @@ DYING_SERVER_WAIT_SEC = 0.5
 MAX_COMPLAINTS_CHARS = 2000
 NO_SPACE = "no space left on device"  # the operating system's message, which nats-server repeats
 MIN_FREE_BYTES = 64 * 1024 * 1024
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +71,12 @@ class DataFolder:
         folder = Path(path).absolute()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if folder.stat().st_mode & 0o077:
+                # Left as it is: it may be a folder that others need, such as /srv.
+                logger.warning("other users can enter the data folder; chmod 700 it", extra={"path": str(folder)})
             for name in ("nats", "index"):
                 (folder / name).mkdir(mode=0o700, exist_ok=True)
+                (folder / name).chmod(0o700)
             lock = _take_lock(folder)
             try:
                 return cls(path=folder, token=_token(folder), lock=lock)
@@ -244,6 +251,7 @@ def _token(folder: Path) -> str:
     if not token:
         token = secrets.token_urlsafe(32)
         _write_private(path, f"{token}\n")
+    path.chmod(0o600)  # a copy from a backup may be readable by others
     return token
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
 from pyoco_server.adapters.jetstream import subjects
@@ -74,6 +74,13 @@ class JetStreamKeyValue:
         # A key that was changed during the read is there twice; the later entry counts.
         entries = {item.message.subject: self._entry(item) for item in found}
         return [entry for entry in entries.values() if entry.value is not None]
+
+    async def revisions(self, prefix: str = "") -> Mapping[str, int]:
+        found = await read_present(
+            self._connection, self._stream, filter_subject=f"{self._prefix}{prefix}>", headers_only=True
+        )
+        entries = {item.message.subject: self._entry(item) for item in found}
+        return {entry.key: entry.revision for entry in entries.values() if entry.value is not None}
 
     async def read(self, *, after: int, upto: int) -> Sequence[Entry]:
         return [

@@ -1,4 +1,4 @@
-"""nats-py's client with four changes; TLS, reconnecting and pings stay those of nats-py.
+"""nats-py's client with five changes; reconnecting and pings stay those of nats-py.
 
 1. Commands written in the same turn of the event loop go to the socket in one system call. A parser of our own passes
    each message to its listener, a plain function called while the socket is read: no regular expressions, queue, task
@@ -7,6 +7,8 @@
 3. A lost connection is aborted, not closed: closing waits until a peer that has stopped reading has read everything.
 4. One inbox serves all requests (`Replies`). nats-py's own request takes four times the processor time: a task woken
    through a queue, a timer, and a header dictionary for each reply.
+5. Where TLS is wanted (`tls://`, or an authority is given), nothing is sent to a server that does not require it.
+   nats-py would send the login in clear.
 
 It overrides private methods, so the version of nats-py is pinned, and tests verify these changes.
 """
@@ -79,14 +81,32 @@ class Message(NamedTuple):
 Listener = Callable[[Message], None]
 
 
+class ServerWithoutTls(Error):  # type: ignore[misc]  # nats-py has no types
+    """The server does not require TLS, and the settings do."""
+
+
 class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
-    def __init__(self, on_lost: Callable[[], None]) -> None:
+    def __init__(self, on_lost: Callable[[], None], *, needs_tls: bool = False) -> None:
         super().__init__()
         self._on_lost = on_lost
+        self._needs_tls = needs_tls
         self._listeners: dict[int, Listener] = {}
         # The delays of the flushes that are due.
         self._flushes: set[float] = set()
         self._ps = LeanParser(self, self._listeners)
+
+    @property
+    def has_jetstream(self) -> bool:
+        return bool(self._server_info.get("jetstream"))
+
+    def _connect_command(self) -> bytes:
+        """The login, after TLS where that is wanted."""
+        uri = self._current_server.uri
+        wanted = uri.scheme == "tls" or (self._needs_tls and uri.scheme == "nats")
+        if wanted and not self._server_info.get("tls_required"):
+            raise ServerWithoutTls(f"nats at {uri.hostname}:{uri.port} does not require TLS")
+        command: bytes = super()._connect_command()
+        return command
 
     async def listen(self, subject: str, listener: Listener) -> Subscription:
         """Subscribe, now and after each reconnect."""
@@ -138,7 +158,7 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
 
     async def _process_err(self, err_msg: str) -> None:
         error = Error(f"nats: {err_msg}")
-        if "permissions violation" in err_msg:
+        if "permissions violation" in err_msg.lower():
             await self._error_cb(error)
         else:
             await self._process_op_err(error)
@@ -229,7 +249,7 @@ class LeanParser:
         elif operation == b"INFO":
             await self._client._process_info(orjson.loads(line[4:]))
         elif operation == b"-ERR":
-            await self._client._process_err(line[4:].decode("utf-8", "replace").strip().lower())
+            await self._client._process_err(line[4:].decode("utf-8", "replace").strip())
         elif operation[:3] != b"+OK":
             raise ProtocolError("nats: unknown protocol")
 

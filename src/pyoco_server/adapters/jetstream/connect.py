@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 from nats.errors import Error as NatsError
 
+from pyoco_server.adapters.jetstream import refusals
 from pyoco_server.adapters.jetstream.client import (
     BATCH_SEC,
     NO_RESPONDERS,
@@ -24,7 +25,7 @@ from pyoco_server.adapters.jetstream.client import (
     Replies,
     Subscription,
 )
-from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, RequestRejected
+from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, NoResponders, RequestRejected
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage, RequestTooLarge
 
@@ -38,6 +39,12 @@ DOUBT_SEC = 0.4
 API_SEC = 5.0
 # With more requests in flight than this, batching them is faster than sending each at once.
 BATCH_ABOVE = 4
+# A broker that has more than 64 MiB pending for one connection closes it, and fails all requests on it. All reads of a
+# process share its connection, and it may be busy for a moment: no more than this is requested at a time.
+READ_BUDGET_BYTES = 24 * 1024 * 1024
+READ_BYTES = 2 * 1024 * 1024
+# Subject, reply subject and frame of a message count too.
+OVERHEAD_BYTES = 64 * 1024
 # A lost connection is usually back at once; during a longer outage callers wait less.
 RECONNECT_WAIT_SEC = 1.0
 STILL_AWAY_WAIT_SEC = 0.3
@@ -53,7 +60,7 @@ class Connection:
     def __init__(self, config: NatsBackendConfig) -> None:
         loop = asyncio.get_running_loop()
         self._config = config
-        self._client = LeanClient(self._lost)
+        self._client = LeanClient(self._lost, needs_tls=bool(config.nats_tls_ca_file))
         self._inbox = f"_INBOX.{secrets.token_hex(11)}"
         self._inboxes = 0
         self._replies = Replies(f"{self._inbox}.r.".encode(), loop)
@@ -61,12 +68,14 @@ class Connection:
         self._hooks: list[Callable[[], None]] = []
         self._last_error: Exception | None = None
         self._lost_at = loop.time()
+        self._one_by_one = asyncio.Semaphore(1)
+        self._batches = asyncio.Semaphore(1)
 
     @classmethod
     async def open(
         cls, config: NatsBackendConfig, *, name: str = "pyoco-server", timeout_sec: float = CONNECT_SEC
     ) -> Connection:
-        """An established connection, or `BrokerUnavailable` after `timeout_sec`."""
+        """An established connection; after `timeout_sec` `BrokerUnavailable`, or `BrokerRefused` if it knows why."""
         connection = cls(config)
         try:
             async with asyncio.timeout(timeout_sec):
@@ -74,6 +83,8 @@ class Connection:
         except (TimeoutError, NatsError, OSError) as error:
             await connection.close()
             cause = connection._last_error or error
+            if (refusal := refusals.of_connection(cause, config)) is not None:
+                raise refusal from cause
             raise BrokerUnavailable(f"cannot connect to {config.nats_url_without_secrets}: {cause}") from cause
         except ModuleNotFoundError as error:
             await connection.close()
@@ -100,9 +111,33 @@ class Connection:
         return bool(self._client.is_connected)
 
     @property
+    def has_jetstream(self) -> bool:
+        return bool(self._client.has_jetstream)
+
+    @property
+    def last_error(self) -> Exception | None:
+        """What the server or the connection reported last."""
+        return self._last_error
+
+    @property
     def max_payload(self) -> int:
         """The largest message that the server accepts, in bytes, headers included."""
         return int(self._client.max_payload)
+
+    @property
+    def max_batch_bytes(self) -> int:
+        """The most that one batch of messages may have: each message fits."""
+        return max(READ_BYTES, self.max_payload + OVERHEAD_BYTES)
+
+    @property
+    def one_by_one(self) -> asyncio.Semaphore:
+        """The turn of a request for one message; together they stay within `READ_BUDGET_BYTES`."""
+        return self._one_by_one
+
+    @property
+    def batches(self) -> asyncio.Semaphore:
+        """The turn of a request for `max_batch_bytes`; together they stay within `READ_BUDGET_BYTES`."""
+        return self._batches
 
     @property
     def server_version(self) -> tuple[int, int]:
@@ -256,6 +291,8 @@ class Connection:
             **options,
         )
         await self._client.listen(f"{self._inbox}.r.*", self._replies.receive)
+        self._one_by_one = asyncio.Semaphore(max(1, READ_BUDGET_BYTES // self.max_payload))
+        self._batches = asyncio.Semaphore(max(1, READ_BUDGET_BYTES // self.max_batch_bytes))
 
     def _lost(self) -> None:
         self._lost_at = asyncio.get_running_loop().time()
@@ -287,7 +324,7 @@ def _is_reason(error: Exception | None) -> bool:
 def _parsed(message: Message) -> dict[str, Any]:
     """The JSON of a JetStream reply, or the error in it."""
     if message.status == NO_RESPONDERS:
-        raise BrokerUnavailable("nats answers, but JetStream or the stream does not")
+        raise NoResponders("nats answers, but JetStream or the stream does not")
     try:
         reply: dict[str, Any] = orjson.loads(message.data)
     except orjson.JSONDecodeError as error:

@@ -11,7 +11,6 @@ MESSAGE_GONE = (10037, 10043, 10057)
 STREAM_NOT_FOUND = 10059
 STREAM_NAME_IN_USE = 10058
 SUBJECTS_OVERLAP = 10065
-TOO_LITTLE_STORAGE = 10047
 CONSUMER_NOT_FOUND = 10014
 CONSUMER_EXISTS = (10105, 10148)
 CONSUMER_NOT_UNIQUE = 10100
@@ -21,8 +20,12 @@ class RequestRejected(BrokerUnavailable):
     """The broker rejected a request; callers handle the codes they know, and the rest means unavailable."""
 
     def __init__(self, err_code: int, description: str) -> None:
-        super().__init__(f"nats refused: {description} ({err_code})", number=err_code)
+        super().__init__(f"nats refused: {description} ({err_code})", number=err_code, description=description)
         self.err_code = err_code
+
+
+class NoResponders(BrokerUnavailable):
+    """Connected, but nothing serves this request: no JetStream, no such stream, or no leader yet."""
 
 
 class ConnectionLost(Unanswered):

@@ -79,14 +79,11 @@ class Pieces:
                 self._stream,
                 after=after,
                 filter_subject=self._piece(nuid),
-                credit=IN_FLIGHT,
-                low=IN_FLIGHT // 2,
+                batch_messages=IN_FLIGHT,
             )
             with suppress(ReadInterrupted):
                 async with aclosing(pieces) as batches:
                     async for batch in batches:
-                        if not batch:
-                            break  # nothing arrives: perhaps the rest was removed
                         for after, message in batch:  # noqa: B007 - where a restart continues
                             done += 1
                             yield message.data

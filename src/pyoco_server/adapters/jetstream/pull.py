@@ -33,6 +33,8 @@ _NS = 1_000_000_000
 _HEARTBEAT = 100
 _NO_MESSAGES = 404
 _TIMED_OUT = 408
+_ENDED = 409
+_TOO_MANY_BYTES = "message size exceeds maxbytes"
 
 
 class Pull:
@@ -86,16 +88,18 @@ class Pull:
                 self.stale = True
 
     async def burst(self, most: int) -> None:
-        """Request what the broker has right now, up to `most`, and wait for all of it."""
-        self._burst_left = most
-        await self._publish({"batch": most, "no_wait": True})
-        try:
-            async with asyncio.timeout(SILENCE_SEC):
-                while self._burst_left and not self.stale:
-                    self._arrived.clear()
-                    await self._arrived.wait()
-        except TimeoutError:
-            self.stale = True
+        """Request what the broker has right now, up to `most` messages of `max_batch_bytes`, and wait for all of it."""
+        async with self._connection.batches:
+            self._burst_left = most
+            await self._publish({"batch": most, "no_wait": True, "max_bytes": self._connection.max_batch_bytes})
+            self._received_at = self._loop.time()
+            while self._burst_left and not self.stale:
+                self._arrived.clear()
+                try:
+                    async with asyncio.timeout(SILENCE_SEC):
+                        await self._arrived.wait()
+                except TimeoutError:
+                    self.stale = self.stale or self._loop.time() - self._received_at > SILENCE_SEC
 
     def take(self, most: int | None = None) -> list[Message]:
         """Take the received messages, all or up to `most`."""
@@ -127,7 +131,12 @@ class Pull:
                 subscription.close()
 
     async def _ask(self, batch: int) -> None:
-        request = {"batch": batch, "expires": int(EXPIRES_SEC * _NS), "idle_heartbeat": int(HEARTBEAT_SEC * _NS)}
+        request = {
+            "batch": batch,
+            "max_bytes": self._connection.max_batch_bytes,
+            "expires": int(EXPIRES_SEC * _NS),
+            "idle_heartbeat": int(HEARTBEAT_SEC * _NS),
+        }
         inbox = self._inbox
         await self._publish(request)
         if inbox == self._inbox:
@@ -147,18 +156,25 @@ class Pull:
             self._arrived.set()
         elif status == _HEARTBEAT or message.subject != self._inbox:
             return
-        elif status in (_NO_MESSAGES, _TIMED_OUT) and self._burst_left:
+        elif not _is_complete(message):
+            self._loop.call_later(PAUSE_SEC, self._go_stale)
+        elif self._burst_left:
             self._burst_left = 0
             self._arrived.set()
-        elif status in (_NO_MESSAGES, _TIMED_OUT):
+        else:
             self._asked = max(0, self._asked - message.number(subjects.PENDING_MESSAGES))
             self._arrived.set()
-        else:
-            self._loop.call_later(PAUSE_SEC, self._go_stale)
 
     def _go_stale(self) -> None:
         self.stale = True
         self._arrived.set()
+
+
+def _is_complete(end: Message) -> bool:
+    """Whether a request ended because it got all that it asked for, or its time was over."""
+    if end.status == _ENDED:
+        return end.status_text.lower().startswith(_TOO_MANY_BYTES)
+    return end.status in (_NO_MESSAGES, _TIMED_OUT)
 
 
 class DeliveryInfo(NamedTuple):

@@ -17,7 +17,7 @@ import orjson
 
 from pyoco_server.adapters.jetstream import failures, subjects
 from pyoco_server.adapters.jetstream.client import NO_RESPONDERS, Message
-from pyoco_server.adapters.jetstream.connect import API_SEC, REQUEST_SEC, Connection
+from pyoco_server.adapters.jetstream.connect import API_SEC, READ_BYTES, REQUEST_SEC, Connection
 from pyoco_server.adapters.jetstream.failures import ReadInterrupted, RequestRejected, StreamReplaced
 from pyoco_server.adapters.jetstream.pull import PAUSE_SEC, Pull, delivery_info
 from pyoco_server.errors import BrokerUnavailable
@@ -28,9 +28,6 @@ logger = logging.getLogger(__name__)
 NS = 1_000_000_000
 NOT_FOUND = 404
 DIRECT_BATCH = 1000
-# A broker that has more than 64 MiB pending for one connection closes it, and fails all requests on it.
-DIRECT_BATCH_BYTES = 2 * 1024 * 1024
-DIRECT_BATCHES_IN_FLIGHT = 16
 SINGLE_READS = 16
 
 # The consumer of a reader that was killed is removed by the broker after this time.
@@ -60,7 +57,6 @@ class StreamReader:
         self._connection = connection
         self._stream = stream
         self._direct = direct
-        self._batches = asyncio.Semaphore(DIRECT_BATCHES_IN_FLIGHT)
 
     async def last(self, subject: str) -> StoredMessage | None:
         return await self._get({"last_by_subj": subject})
@@ -95,8 +91,8 @@ class StreamReader:
         return found
 
     async def _batch_after(self, subject: str, sequence: int, batch: int) -> tuple[list[StoredMessage], bool]:
-        wanted = {"seq": sequence + 1, "next_by_subj": subject, "batch": batch, "max_bytes": DIRECT_BATCH_BYTES}
-        async with self._batches:
+        wanted = {"seq": sequence + 1, "next_by_subj": subject, "batch": batch, "max_bytes": READ_BYTES}
+        async with self._connection.batches:
             *messages, end = await self._connection.request_many(
                 subjects.direct_get(self._stream), orjson.dumps(wanted)
             )
@@ -109,9 +105,10 @@ class StreamReader:
         return stored, end.number(subjects.NUM_PENDING) > 0
 
     async def _get(self, body: dict[str, Any]) -> StoredMessage | None:
-        if not self._direct:
-            return await self._get_from_leader(body)
-        message = await self._connection.request_again(subjects.direct_get(self._stream), orjson.dumps(body))
+        async with self._connection.one_by_one:
+            if not self._direct:
+                return await self._get_from_leader(body)
+            message = await self._connection.request_again(subjects.direct_get(self._stream), orjson.dumps(body))
         if message.status == NOT_FOUND:
             return None
         _check_answered(message)
@@ -162,6 +159,7 @@ async def stream_state(connection: Connection, stream: str) -> StreamState:
         first_sequence=state["first_seq"],
         last_sequence=state["last_seq"],
         messages=state["messages"],
+        lost_bytes=(state.get("lost") or {}).get("bytes", 0),
     )
 
 
@@ -242,23 +240,25 @@ async def read_range(
     after: int | None = None,
     upto: int | None = None,
     filter_subject: str = "",
-    credit: int = BATCH,
-    low: int | None = None,
+    headers_only: bool = False,
+    batch_messages: int = BATCH,
 ) -> AsyncGenerator[list[Followed], None]:
     """Batches of what is in the stream now behind a sequence (and up to another), or (None) the last message of each
-    subject. No more than `credit` messages are in flight; more are requested when `low` are left.
+    subject. Batches are bounded in bytes too, and nothing is in flight while the caller has one.
 
-    An empty batch says that nothing arrived for a while. A gap or silence raises `ReadInterrupted`.
+    What is removed meanwhile is left out. A gap or silence raises `ReadInterrupted`.
     """
     reader = _Reader(connection, stream)
     try:
-        await reader.begin(after=after, filter_subject=filter_subject)
+        await reader.begin(after=after, filter_subject=filter_subject, headers_only=headers_only)
         while reader.pending:
-            await reader.pull.wait(min(reader.pending, credit), low=low)
+            await reader.pull.burst(min(reader.pending, batch_messages))
+            batch = [] if reader.pull.stale else reader.take()
             if reader.pull.stale:
                 raise ReadInterrupted(f"reading {stream} was interrupted")
-            batch = reader.take()
-            if upto is not None and batch and batch[-1].sequence >= upto:
+            if not batch:
+                return
+            if upto is not None and batch[-1].sequence >= upto:
                 yield [item for item in batch if item.sequence <= upto]
                 return
             yield batch
@@ -267,13 +267,21 @@ async def read_range(
 
 
 async def read_present(
-    connection: Connection, stream: str, *, after: int | None = None, upto: int | None = None, filter_subject: str = ""
+    connection: Connection,
+    stream: str,
+    *,
+    after: int | None = None,
+    upto: int | None = None,
+    filter_subject: str = "",
+    headers_only: bool = False,
 ) -> list[Followed]:
     """All of `read_range` as one list, in bounded time."""
     interruptions = 0
     while True:
         found: list[Followed] = []
-        part = read_range(connection, stream, after=after, upto=upto, filter_subject=filter_subject)
+        part = read_range(
+            connection, stream, after=after, upto=upto, filter_subject=filter_subject, headers_only=headers_only
+        )
         try:
             async with asyncio.timeout(API_SEC), aclosing(part) as batches:
                 async for batch in batches:

@@ -10,9 +10,10 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from pyoco_server.adapters.jetstream import failures
+from pyoco_server.adapters.jetstream import failures, refusals
 from pyoco_server.adapters.jetstream.connect import Connection
-from pyoco_server.adapters.jetstream.failures import RequestRejected
+from pyoco_server.adapters.jetstream.failures import NoResponders, RequestRejected
+from pyoco_server.adapters.jetstream.refusals import JetStreamDisabled
 from pyoco_server.adapters.jetstream.subjects import (
     bucket_key,
     bucket_stream,
@@ -23,7 +24,7 @@ from pyoco_server.adapters.jetstream.subjects import (
     stream_info,
 )
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import InvalidUsage
+from pyoco_server.errors import InvalidUsage, Unanswered
 from pyoco_server.ports import Durability
 
 logger = logging.getLogger(__name__)
@@ -98,7 +99,15 @@ async def ensure_resources(connection: Connection, config: NatsBackendConfig, *,
     if connection.server_version < OLDEST_SERVER:
         found = ".".join(map(str, connection.server_version))
         raise InvalidUsage(f"nats-server {found} is too old; needed: {'.'.join(map(str, OLDEST_SERVER))} or newer")
-    real = [await _ensure(connection, wanted) for wanted in streams(config)]
+    try:
+        real = [await _ensure(connection, wanted, config) for wanted in streams(config)]
+    except NoResponders as error:
+        # Without JetStream of its own a leaf node may still lead to that of another server.
+        if connection.has_jetstream:
+            raise
+        raise JetStreamDisabled("nats answers, but runs without JetStream") from error
+    except Unanswered as error:
+        raise refusals.of_silence(connection.last_error) or error from error
     replicas = min(stream.get("num_replicas", 1) for stream in real)
     return Facts(
         replicas=replicas,
@@ -119,15 +128,15 @@ def _durability(replicas: int, *, fsynced: bool) -> Durability:
     return "fsynced" if fsynced else "buffered"
 
 
-async def _ensure(connection: Connection, wanted: StreamConfig) -> StreamConfig:
+async def _ensure(connection: Connection, wanted: StreamConfig, config: NatsBackendConfig) -> StreamConfig:
     """The stream's real settings; rejects a stream of the same name for other subjects."""
     name = wanted["name"]
     try:
         real = await _look(connection, name)
     except RequestRejected as rejected:
         if rejected.err_code != failures.STREAM_NOT_FOUND:
-            raise
-        real = await _create(connection, wanted)
+            raise refusals.of_stream(rejected, name, config, wanted["max_bytes"]) or rejected from rejected
+        real = await _create(connection, wanted, config)
     if not set(wanted["subjects"]) <= set(real.get("subjects") or ()):
         raise InvalidUsage(
             f"there is a stream {name!r} for other subjects: {real.get('subjects')} instead of {wanted['subjects']}; "
@@ -145,7 +154,7 @@ async def _look(connection: Connection, name: str) -> StreamConfig:
     return info
 
 
-async def _create(connection: Connection, wanted: StreamConfig) -> StreamConfig:
+async def _create(connection: Connection, wanted: StreamConfig, config: NatsBackendConfig) -> StreamConfig:
     name = wanted["name"]
     try:
         created: StreamConfig = (await connection.api(stream_create(name), wanted))["config"]
@@ -158,12 +167,8 @@ async def _create(connection: Connection, wanted: StreamConfig) -> StreamConfig:
                 "rename ours (see docs/reference/settings.md) or remove that one",
                 stream=name,
             ) from rejected
-        if rejected.err_code == failures.TOO_LITTLE_STORAGE:
-            raise InvalidUsage(
-                f"the broker has too little storage for the stream {name!r} (it reserves {wanted['max_bytes']} bytes); "
-                "free some disk space, or lower PYOCO_DLQ_MAX_BYTES",
-                stream=name,
-            ) from rejected
+        if (refusal := refusals.of_stream(rejected, name, config, wanted["max_bytes"])) is not None:
+            raise refusal from rejected
         raise
     else:
         logger.info("stream created", extra={"stream": name})

@@ -1,7 +1,8 @@
 """The run index in SQLite: one connection that writes and one that reads beside it, for any thread.
 
-Lists return the stored summaries without parsing them. When the file turns out to be damaged, every call raises
-`IndexUnavailable` (half a list would look complete) and `position` is None, so that the indexer rebuilds it.
+Lists return the stored summaries without parsing them, but compare each with its checksum. When the file turns out to
+be damaged, every call raises `IndexUnavailable` (half a list would look complete) and `position` is None, so that the
+indexer rebuilds it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from pyoco_server.adapters.sqlite import counters, listing, posting_lists, steps
-from pyoco_server.adapters.sqlite.files import FileLock, lock_file, open_reader, open_writer, start_empty
+from pyoco_server.adapters.sqlite.files import (
+    DAMAGE,
+    Connections,
+    FileLock,
+    close_file,
+    lock_file,
+    open_file,
+    start_empty,
+)
 from pyoco_server.adapters.sqlite.statements import json_array
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.domain.ids import RunId
@@ -43,10 +52,9 @@ R = TypeVar("R")
 class SqliteRunIndex:
     """See `ports.RunIndex`."""
 
-    def __init__(self, lock: FileLock, writer: sqlite3.Connection, reader: sqlite3.Connection) -> None:
+    def __init__(self, lock: FileLock, connections: Connections) -> None:
         self._lock = lock
-        self._writer = writer
-        self._reader = reader
+        self._writer, self._reader = connections
         self._write_lock = threading.Lock()
         self._read_lock = threading.Lock()
         self._damaged = False
@@ -57,7 +65,7 @@ class SqliteRunIndex:
     def open(cls, path: Path) -> SqliteRunIndex:
         """The index in this file, or an empty one; never fails because of the file's content or another user of it."""
         lock = lock_file(path)
-        return cls(lock, open_writer(lock.path), open_reader(lock.path))
+        return cls(lock, open_file(lock.path))
 
     @property
     def path(self) -> Path:
@@ -68,8 +76,11 @@ class SqliteRunIndex:
         with suppress(IndexUnavailable), self._writing() as writer:
             self._store_marks(writer)
         with self._write_lock, self._read_lock:
-            self._reader.close()
-            self._writer.close()
+            if self._damaged:
+                self._reader.close()
+                self._writer.close()
+            else:
+                close_file(self.path, Connections(self._writer, self._reader))
             self._lock.release()
 
     def position(self) -> IndexPosition | None:
@@ -83,8 +94,7 @@ class SqliteRunIndex:
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()
-            self._writer = start_empty(self.path)
-            self._reader = open_reader(self.path)
+            self._writer, self._reader = start_empty(self.path)
             self._writer.execute("INSERT INTO marks VALUES (?, ?)", (_COUNT_AFTER, count_after))
             self._count_after = count_after
             self._marks.clear()
@@ -223,7 +233,7 @@ class SqliteRunIndex:
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-        except sqlite3.DatabaseError as error:
+        except DAMAGE as error:
             self._damaged = True
             logger.exception("index damaged, rebuilding it", extra={"path": str(self.path)})
             raise IndexUnavailable(f"the run index is damaged ({error}) and is being rebuilt") from error

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from pyoco_server.adapters.sqlite.blocks import Bounds, bounds, conditions_within, few_within, key_range
 from pyoco_server.adapters.sqlite.posting_lists import Matches, matching
-from pyoco_server.adapters.sqlite.statements import Condition, all_of, equal, json_array, merged
+from pyoco_server.adapters.sqlite.statements import Condition, all_of, equal, json_array, merged, undamaged
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, order_of, run_id_of
 from pyoco_server.domain.queries.query import Listed, RunQuery, terms_of
 
@@ -40,7 +40,9 @@ PARTITIONS = """
       AND (:status IS NULL OR status = :status)
       AND (:statuses IS NULL OR status IN (SELECT value FROM json_each(:statuses)))
 """
-LISTED = "SELECT updated_at, run_id, summary FROM json_each(?) AS wanted CROSS JOIN runs ON number = wanted.value"
+LISTED = """
+    SELECT updated_at, run_id, summary, checksum FROM json_each(?) AS wanted CROSS JOIN runs ON number = wanted.value
+"""
 
 _STATUS_PARTITIONS = "SELECT partition FROM partitions WHERE runs > 0 AND status = ?"
 _CHANGES = f"SELECT count(*) FROM (SELECT 1 FROM runs WHERE changed > ? LIMIT {MAX_CHANGES_SORTED + 1})"
@@ -153,10 +155,10 @@ def oldest(
     behind: list[Condition] = [("(updated_at, run_id) > (?, ?)", after)] if after is not None else []
     before: list[Condition] = [("updated_at < ?", (updated_before,))] if updated_before is not None else []
     where, params = all_of([*equal(tag=tag), *behind, *before])
-    part = f"SELECT updated_at, run_id, summary FROM runs WHERE partition = ?{where}"
+    part = f"SELECT updated_at, run_id, summary, checksum FROM runs WHERE partition = ?{where}"
     values = [(partition, *params) for partition in status_partitions(reader, status)]
     cursors = merged(reader, part, values, order="updated_at, run_id", limit=limit)
-    return [Listed(*row) for row in sorted(chain.from_iterable(cursors))[:limit]]
+    return _undamaged(sorted(chain.from_iterable(cursors))[:limit])
 
 
 def status_partitions(reader: sqlite3.Connection, status: str) -> list[int]:
@@ -252,7 +254,11 @@ def _kept(ordered: Iterable[Any], matches: Matches | None) -> Iterable[Any]:
 
 
 def _listed(reader: sqlite3.Connection, found: Sequence[int]) -> list[Listed]:
-    return [Listed(*row) for row in reader.execute(LISTED, (json_array(found),))]
+    return _undamaged(reader.execute(LISTED, (json_array(found),)))
+
+
+def _undamaged(rows: Iterable[Any]) -> list[Listed]:
+    return [Listed(updated_at, run_id, undamaged(summary, stored)) for updated_at, run_id, summary, stored in rows]
 
 
 def _between(query: RunQuery, within: Bounds) -> RunQuery:

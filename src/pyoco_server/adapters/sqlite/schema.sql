@@ -16,6 +16,7 @@ CREATE TABLE partitions (
 -- `number` stands for the run in posting lists and steps. `run_key` is the order of jobs (`domain.queries.jobs.order_of`).
 -- `changed` is the sequence of the last change that a list can show; a heartbeat leaves it as it is.
 -- `steps` is the number of stored steps: the many runs without any need no lookup.
+-- `checksum` is the CRC-32 of the summary, which is sent as it is.
 CREATE TABLE runs (
     number INTEGER PRIMARY KEY,
     run_id TEXT NOT NULL,
@@ -30,7 +31,8 @@ CREATE TABLE runs (
     submitted_at REAL NOT NULL,
     ended_at REAL,
     steps INTEGER NOT NULL,
-    summary BLOB NOT NULL
+    summary BLOB NOT NULL,
+    checksum INTEGER NOT NULL
 );
 
 -- `submitted_at` ends the indexes of lists, which filter by it without a look at the run.

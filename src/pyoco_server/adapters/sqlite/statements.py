@@ -7,6 +7,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any
+from zlib import crc32
 
 import orjson
 
@@ -44,6 +45,13 @@ def merged(
 def json_array(values: Sequence[int] | Sequence[str]) -> str:
     """For `json_each`: one value and one text of SQL, however many there are."""
     return orjson.dumps(values).decode()
+
+
+def undamaged(summary: bytes, checksum: int) -> bytes:
+    """The summary, if it is the one that was stored."""
+    if crc32(summary) != checksum:
+        raise sqlite3.DatabaseError("a summary differs from its checksum")
+    return summary
 
 
 class KeyIds(dict[tuple[Any, ...], int]):

@@ -9,13 +9,14 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 import orjson
 
 from pyoco_server.adapters.sqlite.blocks import BlockBounds
 from pyoco_server.adapters.sqlite.counters import HistogramChanges
 from pyoco_server.adapters.sqlite.posting_lists import Posted, PostingChanges
-from pyoco_server.adapters.sqlite.statements import KeyIds, json_array
+from pyoco_server.adapters.sqlite.statements import KeyIds, json_array, undamaged
 from pyoco_server.adapters.sqlite.steps import StepChanges
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.jobs import order_of
@@ -23,24 +24,24 @@ from pyoco_server.domain.queries.query import terms_of
 from pyoco_server.domain.queries.rows import Position, RunRow
 
 _STORED = """
-    SELECT run_id, number, version, revision, status, tenant_id, archived, steps, summary, submitted_at,
+    SELECT run_id, number, version, revision, status, tenant_id, archived, steps, summary, checksum, submitted_at,
         partition, flow, tag, updated_at, ended_at
     FROM runs JOIN partitions USING (partition) WHERE run_id IN (SELECT value FROM json_each(?))
 """
 _INSERT = """
     INSERT INTO runs (
-        version, revision, summary, steps, changed, partition, flow, tag, updated_at, ended_at,
+        version, revision, summary, checksum, steps, changed, partition, flow, tag, updated_at, ended_at,
         run_id, run_key, submitted_at, number
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _UPDATE = """
-    UPDATE runs SET version = ?, revision = ?, summary = ?, steps = ?, changed = ?,
+    UPDATE runs SET version = ?, revision = ?, summary = ?, checksum = ?, steps = ?, changed = ?,
         partition = ?, flow = ?, tag = ?, updated_at = ?, ended_at = ?
     WHERE number = ?
 """
 # Apart from the others: it hardly ever changes, and its index is then left alone.
 _RESUBMIT = "UPDATE runs SET submitted_at = ? WHERE number = ?"
-_REFRESH = "UPDATE runs SET revision = ?, summary = ?, steps = ? WHERE number = ?"
+_REFRESH = "UPDATE runs SET revision = ?, summary = ?, checksum = ?, steps = ? WHERE number = ?"
 _COUNT = "UPDATE partitions SET runs = runs + ? WHERE partition = ?"
 
 Keys = tuple[int, str, str, float, float | None]
@@ -56,12 +57,13 @@ class _Stored:
     archived: int
     steps: int
     summary: bytes
+    checksum: int
     submitted_at: float
     keys: Keys
 
     @property
     def posted(self) -> Posted:
-        summary = orjson.loads(self.summary)
+        summary = orjson.loads(undamaged(self.summary, self.checksum))
         terms = terms_of(summary["tags"], summary.get("workflow_yaml_sha256"))
         return Posted(self.tenant_id, bool(self.archived), terms)
 
@@ -100,7 +102,7 @@ class _Batch:
         self._steps.change(known.number, row, before=known.steps)
         is_same = (keys, posted, row.version) == (known.keys, posted_before, known.position[0])
         if is_same and row.submitted_at == known.submitted_at:
-            self._refreshes.append((row.revision, row.summary, len(row.steps), known.number))
+            self._refreshes.append((row.revision, row.summary, crc32(row.summary), len(row.steps), known.number))
             return
         self._updates.append((*_shown(row), *keys, known.number))
         self._postings.change(known.number, posted_before, posted)
@@ -160,12 +162,13 @@ def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
     found = writer.execute(_STORED, (json_array(list(run_ids)),))
     return {
-        row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8], row[9], row[10:]) for row in found
+        row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8], row[9], row[10], row[11:])
+        for row in found
     }
 
 
 def _shown(row: RunRow) -> tuple[object, ...]:
-    return (row.version, row.revision, row.summary, len(row.steps), row.revision)
+    return (row.version, row.revision, row.summary, crc32(row.summary), len(row.steps), row.revision)
 
 
 def _posted(row: RunRow) -> Posted:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyoco_server.cli import output
-from pyoco_server.cli.client.run_view import TERMINAL, changes, last_lines, summary
+from pyoco_server.cli.client.run_view import TERMINAL, changes, last_lines, result_line, summary
 from pyoco_server.cli.stdout import is_terminal, write, write_json_line
 from pyoco_server.cli.tables import Json
 
@@ -24,7 +24,13 @@ def follow_run(
         if form != "json" and is_terminal():
             run = _live(events)
         else:
-            run = fold(events, _merge, show_json if form == "json" else _show_lines)
+            run = fold(events, merge_event, show_json if form == "json" else _show_lines)
+    end_of_watch(run, run_id, None if form == "json" else write)
+    return run
+
+
+def end_of_watch(run: Json, run_id: str, show: Callable[[str], None] | None) -> None:
+    """Show how the run ended, or on stderr that it continues."""
     if run.get("status") not in TERMINAL:
         output.print_stderr(
             output.localized(
@@ -32,10 +38,11 @@ def follow_run(
                 f"時間切れです。run は継続しています。続きを見るには: pyoco-client watch {run_id}",
             )
         )
-    elif form != "json":
-        for line in (*last_lines(run), summary("run", run.get("run_id"), run)):
-            write(line)
-    return run
+    elif show is not None:
+        result = result_line(run)
+        returned = [] if result is None else [f"result: {result}"]
+        for line in (*last_lines(run), *returned, summary("run", run.get("run_id"), run)):
+            show(line)
 
 
 def exit_code(status: object) -> int:
@@ -102,7 +109,7 @@ def _show_lines(before: Json, after: Json, event: Json) -> None:
         write(line)
 
 
-def _merge(run: Json, event: Json) -> Json:
+def merge_event(run: Json, event: Json) -> Json:
     """The newest state: a heartbeat has fewer fields than a snapshot and must not remove any."""
     return {**run, **(event.get("snapshot") or {})}
 
@@ -111,4 +118,4 @@ def _live(events: Iterator[Any]) -> Json:
     from pyoco_server.cli.client.live import live_view
 
     with live_view() as draw:
-        return fold(events, _merge, lambda _, run, event: draw(run, event.get("ts")))
+        return fold(events, merge_event, lambda _, run, event: draw(run, event.get("ts")))

@@ -16,18 +16,20 @@ from pyoco_server.cli.suggestions import invalid
 from pyoco_server.errors import InvalidUsage
 
 Params = dict[str, Any]
-EXAMPLE = """pyoco-client submit --flow-name hello --params '{"name": "Ann"}'"""
+EXAMPLE = """pyoco-client submit hello --params '{"name": "Ann"}'"""
 # Far above the limit of the server; stops early at a wrong path (a device, a data file).
 MAX_FILE_BYTES = 16 * 1024 * 1024
 
 
-def merge(order: Iterable[str], **given: list[str] | None) -> Params:
-    """All params; `order` names the options in their order, `given` has the values of each."""
+def merge(order: Iterable[str], words: list[str] | None = None, **given: list[str] | None) -> Params:
+    """All params; `order` names the options in their order, `given` has the values of each. Words come last."""
     values = {name: iter(texts or ()) for name, texts in given.items()}
     params: Params = {}
     for name in order:
         if name in values:
             params |= READERS[name](next(values[name]))
+    for word in words or ():
+        params |= from_pair(word, "the word")
     try:
         json.dumps(params, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:  # infinite numbers, lone surrogates, deep nesting
@@ -35,11 +37,11 @@ def merge(order: Iterable[str], **given: list[str] | None) -> Params:
     return params
 
 
-def from_pair(text: str) -> Params:
+def from_pair(text: str, what: str = "--param") -> Params:
     """`key=value`; the value is JSON where it can be read as such, else the text itself."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise invalid(f"--param {text!r} is not key=value", {text: f"{key or 'key'}={value or 'value'}"})
+        raise invalid(f"{what} {text!r} is not key=value", {text: f"{key or 'key'}={value or 'value'}"})
     try:
         return {key: parse_json(value)}
     except ValueError:

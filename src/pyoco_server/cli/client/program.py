@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import typer
-from typer import Option
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from pyoco_server.cli import output, stdout
-from pyoco_server.cli.client.commands import doctor, executions, fleet, jobs, local, logs, runs, wheels
-from pyoco_server.cli.client.connection import ApiKeyOption, ServerOption, Target, TokenOption
+from pyoco_server.cli.client.commands import (
+    cancel,
+    config,
+    doctor,
+    executions,
+    fleet,
+    jobs,
+    listing,
+    local,
+    logs,
+    runs,
+    wheels,
+)
+from pyoco_server.cli.client.connection import ApiKeyOption, ProfileOption, ServerOption, Target, TokenOption
 from pyoco_server.cli.client.options import EXAMPLE_ID
+from pyoco_server.cli.client.profiles import load_profile
 from pyoco_server.cli.suggestions import CLIENT as PROGRAM
+from pyoco_server.cli.version import HELP_NAMES, VersionOption
 from pyoco_server.errors import InvalidUsage
 
-ABOUT = "submit --flow-name hello --param name=Ann --watch"
+ABOUT = "submit hello name=Ann --watch"
 
 
 class Entry(NamedTuple):
@@ -28,20 +43,24 @@ class Entry(NamedTuple):
     name: str
     function: Callable[..., Any]
     example: str
+    hidden: bool = False
 
 
 COMMANDS = (
-    Entry("submit", runs.submit, "submit --flow-name hello --param name=Ann --watch"),
+    Entry("submit", runs.submit, ABOUT),
     Entry("submit-yaml", runs.submit_yaml, "submit-yaml --workflow-file flow.yaml --flow-name hello --watch"),
     Entry("get", runs.get, f"get {EXAMPLE_ID} --output table"),
     Entry("tasks", runs.tasks, f"tasks {EXAMPLE_ID} --output table"),
-    Entry("list", runs.list_runs, "list --status FAILED --limit 10 --output table"),
-    Entry("list-vnext", runs.list_vnext, "list-vnext --updated-after 1767225600 --limit 100"),
+    Entry("result", runs.result, f"result {EXAMPLE_ID} --wait"),
+    Entry("list", listing.list_runs, "list --status FAILED --since 1h --output table"),
+    Entry("list-vnext", listing.list_vnext, "list-vnext --updated-after 1767225600 --limit 100", hidden=True),
     Entry("watch", runs.watch, f"watch {EXAMPLE_ID} --until-terminal"),
     Entry("logs", logs.run_logs, f"logs {EXAMPLE_ID} --follow --tail 100"),
-    Entry("cancel", runs.cancel, f"cancel --run-id {EXAMPLE_ID} --wait --timeout-sec 60"),
+    Entry("cancel", cancel.cancel, f"cancel {EXAMPLE_ID} --wait --timeout-sec 60"),
+    Entry("rerun", runs.rerun, f"rerun {EXAMPLE_ID} name=Ann --watch"),
     Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
-    Entry("execute", executions.execute, "execute release --param version=1.4.0 --watch"),
+    Entry("open", runs.open_run, "open @last"),
+    Entry("execute", executions.execute, "execute release version=1.4.0 --watch"),
     Entry("execution", executions.execution, f"execution {EXAMPLE_ID}"),
     Entry("events", executions.events, f"events {EXAMPLE_ID} --follow"),
     Entry("waits", executions.waits, "waits --graph-id release --output table"),
@@ -64,7 +83,7 @@ COMMANDS = (
 )
 
 JOB_COMMANDS = (
-    Entry("job submit", jobs.submit, "job submit --param input=data.csv --label urgent --follow"),
+    Entry("job submit", jobs.submit, "job submit input=data.csv --label urgent --follow"),
     Entry("job ls", jobs.ls, "job ls --label urgent --status running"),
     Entry("job get", jobs.get, f"job get {EXAMPLE_ID}"),
     Entry("job logs", logs.job_logs, f"job logs {EXAMPLE_ID} --tail 100 --level WARNING"),
@@ -73,7 +92,14 @@ JOB_COMMANDS = (
     Entry("job tags", jobs.tags, "job tags urg --limit 20"),
     Entry("job rm", jobs.rm, f"job rm {EXAMPLE_ID}"),
 )
-ALL_COMMANDS = (*COMMANDS, *JOB_COMMANDS)
+CONFIG_COMMANDS = (
+    Entry("config set", config.set_value, "config set server https://pyoco.example.org --profile work"),
+    Entry("config get", config.get_value, "config get server"),
+    Entry("config unset", config.unset_value, "config unset token"),
+    Entry("config list", config.list_values, "config list"),
+    Entry("config use", config.use, "config use work"),
+)
+ALL_COMMANDS = (*COMMANDS, *JOB_COMMANDS, *CONFIG_COMMANDS)
 
 
 class OrderedCommand(TyperCommand):
@@ -95,43 +121,54 @@ def _group(example: str) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         epilog=f"Example: {PROGRAM} {example}",
-        context_settings={"max_content_width": 100, "help_option_names": ["--help", "-h"]},
+        context_settings={"max_content_width": 100, **HELP_NAMES},
     )
 
 
 app = _group(ABOUT)
-job = _group(JOB_COMMANDS[0].example)
+groups = {"job": _group(JOB_COMMANDS[0].example), "config": _group(CONFIG_COMMANDS[0].example)}
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        stdout.write(local.version_line())
-        raise typer.Exit
-
-
-@app.callback()
+@app.callback(invoke_without_command=True)
 def client(
     ctx: typer.Context,
     server: ServerOption = None,
     api_key: ApiKeyOption = None,
     token: TokenOption = None,
-    version: Annotated[
-        bool, Option("--version", is_eager=True, callback=_show_version, help="Print the version and exit.")
-    ] = False,
+    profile: ProfileOption = None,
+    version: VersionOption = False,
 ) -> None:
     """Submit, show, watch and cancel runs of a pyoco server."""
-    ctx.obj = Target(server=server, api_key=api_key, token=token)
+    ctx.obj = Target(server=server, api_key=api_key, token=token, profile=profile)
+    if ctx.invoked_subcommand is None:
+        stdout.write(ctx.get_help())
 
 
-@job.callback()
+@groups["job"].callback()
 def job_group() -> None:
     """Submit, list, show, label and remove jobs; read and follow their output."""
 
 
+@groups["config"].callback()
+def config_group() -> None:
+    """Store the server, credentials and preferences in profiles."""
+
+
 for _entry in ALL_COMMANDS:
-    _parent, _epilog = job if _entry in JOB_COMMANDS else app, f"Example: {PROGRAM} {_entry.example}"
-    _parent.command(_entry.name.split()[-1], cls=OrderedCommand, epilog=_epilog)(_entry.function)
-app.add_typer(job, name="job")
+    *_group_name, _name = _entry.name.split()
+    _parent, _epilog = groups[_group_name[0]] if _group_name else app, f"Example: {PROGRAM} {_entry.example}"
+    _parent.command(_name, cls=OrderedCommand, epilog=_epilog, hidden=_entry.hidden)(_entry.function)
+for _name, _below in groups.items():
+    app.add_typer(_below, name=_name)
+
+
+def _language_of_profile() -> str | None:
+    """The language of messages, which has to be known before the command line is parsed."""
+    words = [word for argument in sys.argv[1:] for word in argument.split("=", 1)]
+    try:
+        return load_profile(next((name for word, name in pairwise(words) if word == "--profile"), None)).language
+    except InvalidUsage:
+        return None  # the command reports it, unless it is one that repairs the file
 
 
 def main() -> None:
@@ -140,6 +177,8 @@ def main() -> None:
         # Lone surrogates: the arguments are not in the encoding of the locale.
         output.print_error(InvalidUsage("the command line is not UTF-8", example=f"{PROGRAM} {ABOUT}"))
         raise SystemExit(output.FAILED)
+    if language := _language_of_profile():
+        os.environ.setdefault("PYOCO_LANG", language)
     # SIGTERM restores the terminal first, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     output.run(app, PROGRAM)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from pyoco_server.cli.tables import Json, Row, Table, duration, moment, stamp, text
+from pyoco_server.cli.output import localized
+from pyoco_server.cli.tables import Json, Row, Table, duration, inline_json, moment, stamp, text
 from pyoco_server.cli.terminal_escape import escape_line
 
 TERMINAL = ("COMPLETED", "FAILED", "CANCELLED", "CANCELED")
@@ -14,6 +15,8 @@ MARKS["WAITING"] = "?"
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TASK_HEAD = ("", "TASK", "STATUS", "TIME", "DETAIL")
 BAR_WIDTH = 20
+# Of a result that is shown on one line.
+RESULT_CHARS = 500
 
 
 def took_sec(run: Json, now: float | None = None) -> float | None:
@@ -47,11 +50,62 @@ RUN_FACTS = Table(
     ("ended", "end_time", moment),
     ("took", took_sec, duration),
     ("limit", "timeout_sec", duration),
+    ("result", lambda run: result_line(run)),
     ("error", "error"),
     ("stopped", lambda run: joined(run.get("timeout"), "how")),
     ("replay of", "replay_of"),
+    ("rerun of", "rerun_of"),
     ("cancel", lambda run: joined(run.get("cancel"), "how", "reason")),
 )
+
+
+def result_line(run: Json) -> str | None:
+    """What the run returned, as one line of JSON; None if there is no result."""
+    if run.get("result_truncated"):
+        return "too large to be kept"
+    if run.get("result") is None:
+        return None
+    line = inline_json(run["result"])
+    return line if len(line) <= RESULT_CHARS else f"{line[:RESULT_CHARS]}… (whole: pyoco-client result {run['run_id']})"
+
+
+def no_result(run: Json) -> tuple[str, str | None, str]:
+    """Why a run has no result to print, the id of its error, and what to do."""
+    run_id, status, error = text(run.get("run_id")), text(run.get("status")), run.get("error")
+    if run.get("result_truncated"):
+        found = as_object(run.get("result")).get("bytes")
+        size = f" ({found} bytes)" if isinstance(found, int) else ""
+        return (
+            localized(f"the result of run {run_id} was too large to be kept{size}",
+                      f"run {run_id} の結果は大きすぎるため保存されていません{size}"),
+            None,
+            localized("Let the task write it to a file, and return its place.",
+                      "タスクで結果をファイルに書き、その場所を返してください。"),
+        )  # fmt: skip
+    if status not in TERMINAL:
+        return (
+            localized(f"run {run_id} has no result yet: it is {status}",
+                      f"run {run_id} の結果はまだありません。状態は {status} です"),
+            None,
+            localized(f"Wait for it: pyoco-client result {run_id} --wait",
+                      f"終了を待つには: pyoco-client result {run_id} --wait"),
+        )  # fmt: skip
+    if status == "COMPLETED":
+        return (
+            localized(f"run {run_id} has no result: which task is its last one is not known",
+                      f"run {run_id} には結果がありません。どのタスクが最後か分かりません"),
+            None,
+            localized(f"See the outputs of all tasks: pyoco-client tasks {run_id}",
+                      f"全タスクの出力を見るには: pyoco-client tasks {run_id}"),
+        )  # fmt: skip
+    why = f": {escape_line(error)}" if error else ""
+    code = run.get("error_code")
+    return (
+        localized(f"run {run_id} has no result: it is {status}{why}",
+                  f"run {run_id} には結果がありません。状態は {status} です{why}"),
+        code if isinstance(code, str) else None,
+        localized(f"See why: pyoco-client explain {run_id}", f"理由を見るには: pyoco-client explain {run_id}"),
+    )  # fmt: skip
 
 
 def last_lines(run: Json) -> list[str]:

@@ -65,10 +65,14 @@ class ConfirmCanceled(_Command, frozen=True, kw_only=True):
 
 
 class CompleteExecution(_Command, frozen=True, kw_only=True):
-    """End the execution with success. With `instance_id` it is the verdict of the worker that holds it."""
+    """End the execution with success. With `instance_id` it is the verdict of the worker that holds it.
+
+    `result_nodes`: whose outputs are the result, as far as the worker knows.
+    """
 
     attempt: int | None = None
     instance_id: InstanceId | None = None
+    result_nodes: tuple[NodeId, ...] = ()
 
 
 class FailExecution(_Command, frozen=True, kw_only=True):

@@ -218,7 +218,7 @@ def _complete(execution: Execution, command: CompleteExecution) -> Verdict:
         return reject(RejectionReason.GRAPH_DECIDES)
     # Nodes of a lost attempt, or nodes that never ended, must not stay RUNNING for ever.
     left = (NodeCanceled(at=command.at, node_id=n.node_id) for n in execution.nodes.values() if n.status.is_held)
-    return (*left, ExecutionCompleted(at=command.at))
+    return (*left, ExecutionCompleted(at=command.at, result_nodes=command.result_nodes))
 
 
 def _fail(execution: Execution, command: FailExecution) -> Verdict:

@@ -64,7 +64,9 @@ class ExecutionCanceled(_Event, frozen=True, kw_only=True, tag="EXECUTION_CANCEL
 
 
 class ExecutionCompleted(_Event, frozen=True, kw_only=True, tag="EXECUTION_COMPLETED"):
-    """The execution succeeded."""
+    """The execution succeeded. `result_nodes`: whose outputs its worker names as the result."""
+
+    result_nodes: tuple[NodeId, ...] = ()
 
 
 class ExecutionFailed(_Event, frozen=True, kw_only=True, tag="EXECUTION_FAILED"):

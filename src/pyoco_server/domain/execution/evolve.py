@@ -37,6 +37,7 @@ from pyoco_server.domain.execution.events import (
     NodeWaiting,
     StoredCommit,
 )
+from pyoco_server.domain.execution.result import result_nodes
 from pyoco_server.domain.execution.state import CancelReceipt, Execution, Holder, Node, NodeStatus, Status, stronger
 
 _NODE_EVENTS = frozenset(get_args(NodeEvent))
@@ -55,8 +56,8 @@ def evolve(execution: Execution, event: Event) -> Execution:
             return _cancel_requested(execution, event)
         case ExecutionCanceled():
             return _canceled(execution, event)
-        case ExecutionCompleted():
-            return _ended(execution, event, Status.COMPLETED)
+        case ExecutionCompleted(result_nodes=named):
+            return _ended(execution, event, Status.COMPLETED, result_nodes=result_nodes(execution, named))
         case ExecutionFailed():
             return _failed(execution, event)
         case ExecutionArchived():

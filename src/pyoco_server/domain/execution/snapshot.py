@@ -6,7 +6,7 @@ always complete, because decisions depend on it; the limits on nodes, edges and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -76,6 +76,7 @@ _REQUEST = (
     "workflow_yaml_bytes",
     "replay_of",
     "graph_version",
+    "rerun_of",
 )
 
 # Marks the stored bytes of a snapshot whose records were dropped.
@@ -133,7 +134,7 @@ def encode_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_at
     if len(whole) <= max_public_bytes:
         return whole
     state = snapshot.pop("state")
-    return orjson.dumps(compact_run_snapshot(snapshot, max_public_bytes) | {"state": state})
+    return orjson.dumps(compact_run_snapshot(snapshot, max_public_bytes, execution.result_nodes) | {"state": state})
 
 
 def _written(graph: Graph) -> orjson.Fragment:
@@ -146,17 +147,20 @@ def bounded_snapshot(execution: Execution, max_public_bytes: int, *, heartbeat_a
     return snapshot
 
 
-def compact_run_snapshot(snapshot: Snapshot, max_bytes: int) -> Snapshot:
-    """The public snapshot within `max_bytes`: drops outputs first, then whole records, never `tasks`."""
+def compact_run_snapshot(snapshot: Snapshot, max_bytes: int, results: Collection[str] = ()) -> Snapshot:
+    """The public snapshot within `max_bytes`: drops outputs first, those in `results` after the others, then whole
+    records, never `tasks`."""
     records = snapshot.get("task_records", {})
     if not records or len(orjson.dumps(snapshot)) <= max_bytes:
         return snapshot
     slim = {
         name: {key: value for key, value in record.items() if key not in _BULKY} for name, record in records.items()
     }
-    smaller = snapshot | {"task_records": slim, "task_records_truncated": True}
-    if len(orjson.dumps(smaller)) <= max_bytes:
-        return smaller
+    kept = {name: slim[name] | {"output": records[name].get("output")} for name in results if name in slim}
+    for fewer in ({**slim, **kept}, slim):
+        smaller = snapshot | {"task_records": fewer, "task_records_truncated": True}
+        if len(orjson.dumps(smaller)) <= max_bytes:
+            return smaller
     return snapshot | {"task_records": {}, "task_records_truncated": True}
 
 
@@ -184,6 +188,7 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> Execution:
         error=Failure(**state["error"]) if "error" in state else None,
         timeout=TimeoutReceipt(**timeout | {"how": StopHow(timeout["how"])}) if timeout else None,
         last_lines=tuple(snapshot.get("last_lines", ())),
+        result_nodes=_named(snapshot, state.get("result", ())),
         records_truncated=snapshot["task_records_truncated"],
     )
 
@@ -252,6 +257,9 @@ def _state(execution: Execution) -> Snapshot:
         state["graph"] = execution.graph.once(graph_to_wire)
     if execution.error is not None:
         state["error"] = asdict(execution.error)
+    if execution.result_nodes:
+        places = {node_id: place for place, node_id in enumerate(execution.nodes)}
+        state["result"] = [places[node_id] for node_id in execution.result_nodes]
     return state
 
 
@@ -279,6 +287,11 @@ def _nodes(snapshot: Mapping[str, Any], states: list[Any], graph: Graph | None) 
         NodeId(name): _node(NodeId(name), state, records.get(name, {}), progress.get(name), graph)
         for name, state in zip(snapshot["tasks"], states, strict=True)
     }
+
+
+def _named(snapshot: Mapping[str, Any], places: Sequence[int]) -> tuple[NodeId, ...]:
+    names = list(snapshot["tasks"]) if places else []
+    return tuple(NodeId(names[place]) for place in places)
 
 
 def _choices(node_id: NodeId, known: Mapping[str, Any], record: Mapping[str, Any], graph: Graph | None) -> Any:

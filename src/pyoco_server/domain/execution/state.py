@@ -181,6 +181,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_de
     replay_of: RunId | None = None
     work: Work = Work.QUEUED
     graph_version: int | None = None
+    rerun_of: RunId | None = None
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,6 +206,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     timeout: TimeoutReceipt | None = None
     # The end of the output of a failed run.
     last_lines: tuple[str, ...] = ()
+    # The nodes whose outputs are the result of a completed execution, in the order of `nodes`.
+    result_nodes: tuple[NodeId, ...] = ()
     # Set when read from a snapshot that had to drop records. No event sets it: the log still has them.
     records_truncated: bool = False
 

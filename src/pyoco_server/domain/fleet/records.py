@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow, flows_from_plain, flows_to_plain
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
+
+# What a runner may serve one after the other: any runs, runs of one tenant, or one run.
+Isolation = Literal["shared", "tenant", "run"]
 
 
 class WorkerState(Enum):
@@ -53,6 +56,9 @@ class WorkerRecord:
     wheel_sync: Mapping[str, Any] | None = None
     code: WorkerCode | None = None
     flows: tuple[AnnouncedFlow, ...] = ()
+    isolation: Isolation = "shared"  # workers that do not say it share their runners
+    # Whether it serves no other flows than these, as far as its resolver says.
+    flows_complete: bool = False
     hidden: bool = False
 
     def reported_state(self) -> WorkerState:

@@ -1,7 +1,7 @@
 """Whether an uploaded file is the wheel that its name says. Reads the zip directory and METADATA; executes nothing.
 
 Workers unpack the file later, so anything unsafe is refused here: paths outside the folder, links, duplicate names,
-zip bombs.
+zip bombs. What pip reads into memory is limited in size.
 """
 
 from __future__ import annotations
@@ -26,12 +26,20 @@ MAX_UNPACKED_BYTES = 4 * 1024**3
 # Text compresses 1:5, rarely 1:20. Files below the allowance are harmless at any ratio.
 MAX_RATIO = 100
 RATIO_ALLOWANCE_BYTES = 16 * 1024 * 1024
-MAX_METADATA_BYTES = 256 * 1024
+# The files of *.dist-info that pip loads as a whole. RECORD has a line per file.
+MAX_LOADED_BYTES = {
+    "METADATA": 512 * 1024,
+    "WHEEL": 64 * 1024,
+    "RECORD": 16 * 1024 * 1024,
+    "entry_points.txt": 256 * 1024,
+}
 # Limits of file systems, with room for the folder of a worker's environment.
 MAX_PATH_BYTES, MAX_PART_BYTES = 1024, 255
 
 NEEDED = ("METADATA", "WHEEL", "RECORD")
 _END_RECORD_BYTES, _LOCAL_HEADER_BYTES = 22, 30
+_DIRECTORY_ENTRY = b"PK\x01\x02"
+_READ_BYTES = 64 * 1024
 _FILE_TYPES = (0, 0o040000, 0o100000)  # unspecified, folder, regular file; not links or devices
 _DAMAGED = (BadZipFile, EOFError, NotImplementedError, OSError, OverflowError, RuntimeError, struct.error, ValueError)
 
@@ -41,15 +49,17 @@ def check_contents(file: BinaryIO, size: int, name: WheelName) -> None:
     try:
         _check_end(file)
         with ZipFile(cast(BinaryIO, _BoundedReads(file))) as archive:
-            metadata = _check_entries(archive, size, name)
-            with archive.open(metadata) as source:
-                _check_metadata(source.read(MAX_METADATA_BYTES), name)
+            described = _check_entries(archive, size, name)
+            for entry in described.values():
+                _check_size(archive, entry, name)
+            with archive.open(described["METADATA"]) as source:
+                _check_metadata(source.read(), name)
     except (*_DAMAGED, zlib.error) as error:
         raise InvalidRequest(f"{name.file_name} is not a wheel: {error}"[:300]) from error
 
 
 class _BoundedReads:
-    """A file that refuses to read more at once than a directory may have; `zipfile` reads directories at once."""
+    """A file that refuses directories that are too large; `zipfile` loads them at once, which takes time and memory."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -60,7 +70,10 @@ class _BoundedReads:
     def read(self, size: int = -1) -> bytes:
         if size > MAX_DIRECTORY_BYTES:
             raise BadZipFile("its directory is too large")
-        return self._file.read(size)
+        data = self._file.read(size)
+        if data.count(_DIRECTORY_ENTRY) > MAX_ENTRIES:
+            raise BadZipFile(f"it has more than {MAX_ENTRIES} files")
+        return data
 
 
 def _check_end(file: BinaryIO) -> None:
@@ -70,11 +83,9 @@ def _check_end(file: BinaryIO) -> None:
         raise BadZipFile("it does not end like a zip")
 
 
-def _check_entries(archive: ZipFile, size: int, name: WheelName) -> ZipInfo:
-    """Check each entry and all of them together; returns the entry of METADATA."""
+def _check_entries(archive: ZipFile, size: int, name: WheelName) -> dict[str, ZipInfo]:
+    """Check each entry and all of them together; returns the entries of *.dist-info that pip loads as a whole."""
     entries, directory_at = archive.infolist(), archive.start_dir
-    if len(entries) > MAX_ENTRIES:
-        raise InvalidRequest(f"{name.file_name} has more than {MAX_ENTRIES} files")
     if entries and min(entry.header_offset for entry in entries) != 0:
         raise BadZipFile("it does not begin with a file")
     for entry in entries:
@@ -97,8 +108,19 @@ def _check_entries(archive: ZipFile, size: int, name: WheelName) -> ZipInfo:
     _check_folder(folder, name)
     missing = [one for one in NEEDED if f"{folder}/{one}" not in paths]
     if missing:
-        raise InvalidRequest(f"{name.file_name} has no {' and no '.join(missing)} in its *.dist-info")
-    return paths[f"{folder}/METADATA"]
+        raise InvalidRequest(f"{name.file_name} has no {', '.join(missing)} in its *.dist-info")
+    return {one: paths[f"{folder}/{one}"] for one in MAX_LOADED_BYTES if f"{folder}/{one}" in paths}
+
+
+def _check_size(archive: ZipFile, entry: ZipInfo, name: WheelName) -> None:
+    """Counts what the stream unpacks to: the size in the directory is only what the sender says."""
+    part = entry.orig_filename.rpartition("/")[2]
+    limit, unpacked = MAX_LOADED_BYTES[part], 0
+    with archive.open(entry) as source:
+        while piece := source.read(_READ_BYTES):
+            unpacked += len(piece)
+            if unpacked > limit:
+                raise InvalidRequest(f"{name.file_name}: its {part} is larger than {limit} bytes; make it shorter")
 
 
 def _check_entry(entry: ZipInfo, directory_at: int, name: WheelName) -> None:

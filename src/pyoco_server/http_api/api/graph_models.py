@@ -14,7 +14,7 @@ from pyoco_server.domain.execution.choices import MAX_CHOICES
 from pyoco_server.domain.execution.graph import MAX_EDGES, problems
 from pyoco_server.domain.execution.state import MAX_NODES
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument, of_tasks, to_plain
+from pyoco_server.domain.graphs import TASK, WAIT, DocumentNode, GraphDocument, of_tasks, summary_of, to_plain
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, NodeId, is_path_name
 from pyoco_server.domain.strict_yaml import YamlFault, read_yaml, shown
 from pyoco_server.errors import InvalidGraph
@@ -22,7 +22,7 @@ from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.fields import OpenCamel
 from pyoco_server.http_api.protocol.times import moment
 from pyoco_server.http_api.responses.problems import describe
-from pyoco_server.services.graphs import GraphPage, ShownGraph
+from pyoco_server.services.graphs import GraphPage, ListedGraph, ShownGraph
 
 MAX_CURSOR_CHARS = 1024
 MAX_TITLE_CHARS = 200
@@ -289,25 +289,25 @@ class GraphList(OpenCamel):
 
 
 def graph_out(shown: ShownGraph) -> dict[str, Any]:
-    return _named(shown) | to_plain(_document_of(shown))
+    if isinstance(shown, AnnouncedFlow):
+        return _named(shown) | to_plain(of_tasks(shown.nodes, shown.edges))
+    return _named(summary_of(shown)) | to_plain(shown.document)
 
 
 def page_out(page: GraphPage) -> dict[str, Any]:
-    items = []
-    for graph in page.items:
-        document = _document_of(graph)
-        items.append(_named(graph) | {"nodeCount": len(document.nodes), "edgeCount": len(document.edges)})
-    return {"items": items, "nextCursor": page.next_cursor}
+    return {"items": [_summary_out(graph) for graph in page.items], "nextCursor": page.next_cursor}
 
 
-def _document_of(shown: ShownGraph) -> GraphDocument:
-    return of_tasks(shown.nodes, shown.edges) if isinstance(shown, AnnouncedFlow) else shown.document
+def _summary_out(listed: ListedGraph) -> dict[str, Any]:
+    if isinstance(listed, AnnouncedFlow):
+        return _named(listed) | {"nodeCount": len(listed.nodes), "edgeCount": len(listed.edges)}
+    return _named(listed) | {"nodeCount": listed.node_count, "edgeCount": listed.edge_count}
 
 
-def _named(shown: ShownGraph) -> dict[str, Any]:
+def _named(shown: ListedGraph) -> dict[str, Any]:
     if isinstance(shown, AnnouncedFlow):
         unknown = {"version": None, "updatedAt": None, "updatedBy": None}
         return {"graphId": shown.name, **unknown, "source": "flow", "tags": list(shown.tags)}
-    title = {} if shown.document.title is None else {"title": shown.document.title}
+    title = {} if shown.title is None else {"title": shown.title}
     changed = {"updatedAt": moment(shown.updated_at), "updatedBy": shown.updated_by}
     return {"graphId": shown.graph_id, "version": shown.version, **title, **changed, "source": "graph"}

@@ -60,6 +60,7 @@ class Worker(Open):
     stop_reason: str | None
     wheel_sync: dict[str, Any] | None
     code: WorkerCode | None = Field(description="The version of the flows' sources that it serves; null when unknown.")
+    isolation: Literal["shared", "tenant", "run"] = Field(description="What a runner of it serves one after the other.")
     flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
 
 

@@ -41,7 +41,7 @@ class HostCheck:
         """Why a request with these headers is refused; None when it is not."""
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1:
-            return MalformedHost(f"the request has {len(hosts) or 'no'} Host headers; one is required")
+            return MalformedHost(f"the request has {len(hosts)} Host headers; one is required")
         why = self._refusal_of(hosts[0])
         return None if why is None else why[0](why[1])
 

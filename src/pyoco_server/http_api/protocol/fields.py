@@ -25,8 +25,12 @@ TimeoutSec = Annotated[
         examples=[3600],
     ),
 ]
-
-
+STRICT = (
+    "Reject (422, ERR-PYOCO-0083) an unknown flow or parameter, a missing parameter, and a tag that is not served, as "
+    "far as the running workers announce all of their flows. Otherwise these are `warnings`."
+)
+WARNINGS = "What the running workers cannot run as it is, as far as they announce it; absent: nothing."
+StrictFlag = Annotated[bool, Field(strict=True, description=STRICT)]
 IdPrefix = Annotated[str, Field(pattern=r"^[0-9a-f-]{1,36}$", examples=["019a7c3e"])]
 
 

@@ -34,9 +34,9 @@ class AsyncPyocoHttpClient(
     """A client of one gateway. Close it, or use it with `async with`. Can be shared between tasks.
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else
-    PYOCO_API_KEY; `token` is a bearer token. `timeout` (seconds) applies to one attempt. A failed attempt is repeated
-    at most `retries` times, within `retry_within_sec`. Every change carries an idempotency key, generated or given as
-    `idempotency_key`, so that it takes effect once, however often it is sent. Errors are those of
+    PYOCO_API_KEY; `token` is a bearer token, else PYOCO_TOKEN. `timeout` (seconds) applies to one attempt. A failed
+    attempt is repeated at most `retries` times, within `retry_within_sec`. Every change carries an idempotency key,
+    generated or given as `idempotency_key`, so that it takes effect once, however often it is sent. Errors are those of
     `pyoco_server.http_client.errors`; an argument that no gateway could accept is a ValueError.
     """
 

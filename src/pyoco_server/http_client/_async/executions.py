@@ -30,11 +30,17 @@ Input = Mapping[str, Any] | None
 
 class AsyncExecutionMethods(AsyncMethods):
     async def create_execution(
-        self, graph_id: str, input: Input = None, tag: str | None = None, *, idempotency_key: str | None = None
+        self,
+        graph_id: str,
+        input: Input = None,
+        tag: str | None = None,
+        *,
+        strict: bool = False,
+        idempotency_key: str | None = None,
     ) -> CommandAccepted:
         """Create an execution, to be started by `start_execution`. `graph_id` is a stored graph, a flow that workers
-        announce (`tag` selects the workers), or any name for an open graph."""
-        body = {"graphId": graph_id, "input": dict(input or {}), "tag": tag}
+        announce (`tag` selects the workers), or any name for an open graph, which `strict` refuses."""
+        body = {"graphId": graph_id, "input": dict(input or {}), "tag": tag, "strict": strict or None}
         return await self._transport.send(change("POST", "/executions", idempotency_key, body, creates=True))
 
     async def start_execution(self, execution_id: str, *, idempotency_key: str | None = None) -> CommandAccepted:
@@ -42,13 +48,20 @@ class AsyncExecutionMethods(AsyncMethods):
         return await self._command(execution_id, "start", idempotency_key)
 
     async def execute(
-        self, graph_id: str, input: Input = None, tag: str | None = None, *, idempotency_key: str | None = None
+        self,
+        graph_id: str,
+        input: Input = None,
+        tag: str | None = None,
+        *,
+        strict: bool = False,
+        idempotency_key: str | None = None,
     ) -> CommandAccepted:
         """Create and start. Repeating it with the same key, also from another client, is the same execution."""
         key = checked_key(idempotency_key)
-        created = await self.create_execution(graph_id, input, tag, idempotency_key=key)
+        created = await self.create_execution(graph_id, input, tag, strict=strict, idempotency_key=key)
         # The execution exists, but the caller does not know its id: a failing start must report the key.
-        return await self._command(created["executionId"], "start", key, creates=True, partly_done=True)
+        started = await self._command(created["executionId"], "start", key, creates=True, partly_done=True)
+        return {**started, "warnings": created["warnings"]} if "warnings" in created else started
 
     async def cancel_execution(
         self, execution_id: str, reason: str | None = None, *, idempotency_key: str | None = None

@@ -38,11 +38,14 @@ class AsyncJobMethods(AsyncMethods):
         tag: str | None = None,
         tags: Strings = (),
         timeout_sec: float | None = None,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> Job:
         """Submit a job for the gateway's default flow, or for `flow` on workers of `tag`. `tags` are its labels.
 
         A job that takes longer than `timeout_sec` is stopped and failed; time in the queue does not count.
+        `strict`: InvalidRequest for an unknown flow, parameter or tag, as far as the running workers announce all of
+        their flows; otherwise the answer has `warnings`.
         """
         body = {
             "parameters": dict(parameters or {}),
@@ -50,6 +53,7 @@ class AsyncJobMethods(AsyncMethods):
             "flow": flow,
             "tag": tag,
             "timeout_sec": timeout_sec,
+            "strict": strict or None,
         }
         return await self._transport.send(change("POST", "/jobs", idempotency_key, body, creates=True))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from pyoco_server.http_client._async.base import AsyncMethods
 from pyoco_server.http_client.models.runs import (
     TERMINAL,
     LogEntry,
+    Rerun,
     RunAccepted,
     RunExplanation,
     RunLogs,
@@ -47,11 +49,14 @@ class AsyncRunMethods(AsyncMethods):
         tags: Iterable[str] | None = None,
         timeout_sec: float | None = None,
         *,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> RunAccepted:
         """Run a flow that the workers of `tag` have. Once it is accepted, no crash of any process can lose it.
 
-        A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count.
+        A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count. `strict`:
+        InvalidRequest for an unknown flow, parameter or tag, as far as the running workers announce all of their flows;
+        otherwise the answer has `warnings`.
         """
         body = {
             "flow_name": flow_name,
@@ -59,6 +64,7 @@ class AsyncRunMethods(AsyncMethods):
             "tag": tag,
             "tags": None if tags is None else to_strings(tags),
             "timeout_sec": timeout_sec,
+            "strict": strict or None,
         }
         return await self._transport.send(change("POST", "/runs", idempotency_key, body, creates=True))
 
@@ -69,15 +75,21 @@ class AsyncRunMethods(AsyncMethods):
         flow_name: str = "main",
         timeout_sec: float | None = None,
         *,
+        params: Mapping[str, Any] | None = None,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> RunAccepted:
-        """Run the flow of a flow.yaml; `workflow_yaml` is its text, not its path."""
+        """Run the flow of a flow.yaml; `workflow_yaml` is its text, not its path. `params` override its defaults."""
         text = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
         fields = {"flow_name": flow_name}
         if tag is not None:
             fields["tag"] = tag
         if timeout_sec is not None:
             fields["timeout_sec"] = repr(timeout_sec)
+        if params:
+            fields["params"] = json.dumps(dict(params), ensure_ascii=False, allow_nan=False)
+        if strict:
+            fields["strict"] = "true"
         files = {"workflow": ("flow.yaml", text, "application/yaml")}
         return await self._transport.send(
             change("POST", "/runs/yaml", idempotency_key, fields=fields, files=files, creates=True)
@@ -203,7 +215,10 @@ class AsyncRunMethods(AsyncMethods):
         return self._streams.watch(run_id, include, since, timeout_sec)
 
     async def wait(self, run_id: str, timeout_sec: float | None = None) -> RunSnapshot:
-        """The finished run, however it ended; WaitTimeout if that takes longer than `timeout_sec`."""
+        """The finished run, however it ended; `result` is what a completed one returned.
+
+        WaitTimeout if that takes longer than `timeout_sec`.
+        """
         return await self._streams.wait(run_id, timeout_sec)
 
     async def cancel_run(
@@ -223,6 +238,21 @@ class AsyncRunMethods(AsyncMethods):
         if not wait or snapshot.get("status") in TERMINAL:
             return snapshot
         return await self._streams.wait(run_id, timeout_sec)
+
+    async def rerun(
+        self,
+        run_id: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        strict: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Rerun:
+        """Run it again as a new run with the same flow, params, tag, labels and YAML; `params` override those of the
+        original."""
+        body = {"params": dict(params or {}), "strict": strict or None}
+        return await self._transport.send(
+            change("POST", f"{run_path(run_id)}/rerun", idempotency_key, body, creates=True)
+        )
 
     async def get_run_logs(
         self,

@@ -31,11 +31,17 @@ Input = Mapping[str, Any] | None
 
 class ExecutionMethods(Methods):
     def create_execution(
-        self, graph_id: str, input: Input = None, tag: str | None = None, *, idempotency_key: str | None = None
+        self,
+        graph_id: str,
+        input: Input = None,
+        tag: str | None = None,
+        *,
+        strict: bool = False,
+        idempotency_key: str | None = None,
     ) -> CommandAccepted:
         """Create an execution, to be started by `start_execution`. `graph_id` is a stored graph, a flow that workers
-        announce (`tag` selects the workers), or any name for an open graph."""
-        body = {"graphId": graph_id, "input": dict(input or {}), "tag": tag}
+        announce (`tag` selects the workers), or any name for an open graph, which `strict` refuses."""
+        body = {"graphId": graph_id, "input": dict(input or {}), "tag": tag, "strict": strict or None}
         return self._transport.send(change("POST", "/executions", idempotency_key, body, creates=True))
 
     def start_execution(self, execution_id: str, *, idempotency_key: str | None = None) -> CommandAccepted:
@@ -43,13 +49,20 @@ class ExecutionMethods(Methods):
         return self._command(execution_id, "start", idempotency_key)
 
     def execute(
-        self, graph_id: str, input: Input = None, tag: str | None = None, *, idempotency_key: str | None = None
+        self,
+        graph_id: str,
+        input: Input = None,
+        tag: str | None = None,
+        *,
+        strict: bool = False,
+        idempotency_key: str | None = None,
     ) -> CommandAccepted:
         """Create and start. Repeating it with the same key, also from another client, is the same execution."""
         key = checked_key(idempotency_key)
-        created = self.create_execution(graph_id, input, tag, idempotency_key=key)
+        created = self.create_execution(graph_id, input, tag, strict=strict, idempotency_key=key)
         # The execution exists, but the caller does not know its id: a failing start must report the key.
-        return self._command(created["executionId"], "start", key, creates=True, partly_done=True)
+        started = self._command(created["executionId"], "start", key, creates=True, partly_done=True)
+        return {**started, "warnings": created["warnings"]} if "warnings" in created else started
 
     def cancel_execution(
         self, execution_id: str, reason: str | None = None, *, idempotency_key: str | None = None

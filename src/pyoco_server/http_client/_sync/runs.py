@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ from pyoco_server.http_client._sync.base import Methods
 from pyoco_server.http_client.models.runs import (
     TERMINAL,
     LogEntry,
+    Rerun,
     RunAccepted,
     RunExplanation,
     RunLogs,
@@ -48,11 +50,14 @@ class RunMethods(Methods):
         tags: Iterable[str] | None = None,
         timeout_sec: float | None = None,
         *,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> RunAccepted:
         """Run a flow that the workers of `tag` have. Once it is accepted, no crash of any process can lose it.
 
-        A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count.
+        A run that takes longer than `timeout_sec` is stopped and FAILED; time in the queue does not count. `strict`:
+        InvalidRequest for an unknown flow, parameter or tag, as far as the running workers announce all of their flows;
+        otherwise the answer has `warnings`.
         """
         body = {
             "flow_name": flow_name,
@@ -60,6 +65,7 @@ class RunMethods(Methods):
             "tag": tag,
             "tags": None if tags is None else to_strings(tags),
             "timeout_sec": timeout_sec,
+            "strict": strict or None,
         }
         return self._transport.send(change("POST", "/runs", idempotency_key, body, creates=True))
 
@@ -70,15 +76,21 @@ class RunMethods(Methods):
         flow_name: str = "main",
         timeout_sec: float | None = None,
         *,
+        params: Mapping[str, Any] | None = None,
+        strict: bool = False,
         idempotency_key: str | None = None,
     ) -> RunAccepted:
-        """Run the flow of a flow.yaml; `workflow_yaml` is its text, not its path."""
+        """Run the flow of a flow.yaml; `workflow_yaml` is its text, not its path. `params` override its defaults."""
         text = workflow_yaml.encode() if isinstance(workflow_yaml, str) else workflow_yaml
         fields = {"flow_name": flow_name}
         if tag is not None:
             fields["tag"] = tag
         if timeout_sec is not None:
             fields["timeout_sec"] = repr(timeout_sec)
+        if params:
+            fields["params"] = json.dumps(dict(params), ensure_ascii=False, allow_nan=False)
+        if strict:
+            fields["strict"] = "true"
         files = {"workflow": ("flow.yaml", text, "application/yaml")}
         return self._transport.send(
             change("POST", "/runs/yaml", idempotency_key, fields=fields, files=files, creates=True)
@@ -204,7 +216,10 @@ class RunMethods(Methods):
         return self._streams.watch(run_id, include, since, timeout_sec)
 
     def wait(self, run_id: str, timeout_sec: float | None = None) -> RunSnapshot:
-        """The finished run, however it ended; WaitTimeout if that takes longer than `timeout_sec`."""
+        """The finished run, however it ended; `result` is what a completed one returned.
+
+        WaitTimeout if that takes longer than `timeout_sec`.
+        """
         return self._streams.wait(run_id, timeout_sec)
 
     def cancel_run(
@@ -224,6 +239,19 @@ class RunMethods(Methods):
         if not wait or snapshot.get("status") in TERMINAL:
             return snapshot
         return self._streams.wait(run_id, timeout_sec)
+
+    def rerun(
+        self,
+        run_id: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        strict: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Rerun:
+        """Run it again as a new run with the same flow, params, tag, labels and YAML; `params` override those of the
+        original."""
+        body = {"params": dict(params or {}), "strict": strict or None}
+        return self._transport.send(change("POST", f"{run_path(run_id)}/rerun", idempotency_key, body, creates=True))
 
     def get_run_logs(
         self,

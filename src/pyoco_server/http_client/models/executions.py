@@ -27,6 +27,7 @@ class CommandAccepted(TypedDict):
     correlationId: str
     idempotencyKey: str
     version: int
+    warnings: NotRequired[list[str]]
 
 
 class Claim(CommandAccepted):

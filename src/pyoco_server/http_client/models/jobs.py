@@ -25,6 +25,7 @@ class Job(TypedDict):
     error: NotRequired[Any]
     cancelRequestedAt: NotRequired[str | None]
     timeoutSec: NotRequired[float | None]
+    warnings: NotRequired[list[str]]
 
 
 class JobPage(TypedDict):

@@ -24,6 +24,13 @@ class RunAccepted(TypedDict):
     run_id: str
     status: RunStatus
     durability: NotRequired[str]
+    warnings: NotRequired[list[str]]
+
+
+class Rerun(RunAccepted):
+    """The new run, and the one that it repeats."""
+
+    rerun_of: str
 
 
 class RunSummary(TypedDict):
@@ -38,6 +45,15 @@ class RunSummary(TypedDict):
     heartbeat_at: NotRequired[float | None]
     worker_id: NotRequired[str | None]
     error: NotRequired[str | None]
+    submitted_at: NotRequired[float | None]
+    start_time: NotRequired[float | None]
+    end_time: NotRequired[float | None]
+    attempt: NotRequired[int | None]
+    version: NotRequired[int]
+    cancel_requested_at: NotRequired[float | None]
+    archived_at: NotRequired[float | None]
+    timeout_sec: NotRequired[float | None]
+    workflow_yaml_sha256: NotRequired[str | None]
     params: NotRequired[dict[str, Any]]
     tasks: NotRequired[dict[str, TaskStatus]]
     task_records: NotRequired[dict[str, Any]]
@@ -60,6 +76,7 @@ class RunSnapshot(TypedDict):
     tasks: dict[str, TaskStatus]
     heartbeat_at: float
     updated_at: float
+    version: NotRequired[int]
     tag: NotRequired[str | None]
     tags: NotRequired[list[str] | None]
     task_records: NotRequired[dict[str, Any]]
@@ -67,11 +84,15 @@ class RunSnapshot(TypedDict):
     submitted_at: NotRequired[float | None]
     start_time: NotRequired[float | None]
     end_time: NotRequired[float | None]
+    archived_at: NotRequired[float | None]
+    stale: NotRequired[bool]
     worker_id: NotRequired[str | None]
     worker_alive: NotRequired[bool | None]
     worker_heartbeat_at: NotRequired[float | None]
     worker_tags: NotRequired[list[str] | None]
     attempt: NotRequired[int | None]
+    result: NotRequired[Any]
+    result_truncated: NotRequired[bool]
     error: NotRequired[str | None]
     error_code: NotRequired[str | None]
     last_lines: NotRequired[list[str]]
@@ -84,6 +105,7 @@ class RunSnapshot(TypedDict):
     workflow_yaml_bytes: NotRequired[int | None]
     replay_of: NotRequired[str | None]
     code_version: NotRequired[str]
+    rerun_of: NotRequired[str | None]
     wheels: NotRequired[list[WheelUsed]]
 
 
@@ -159,6 +181,7 @@ class WorkerRecord(TypedDict):
     stop_reason: NotRequired[str | None]
     wheel_sync: NotRequired[dict[str, Any] | None]
     code: NotRequired[dict[str, Any] | None]
+    isolation: NotRequired[str]
     flows: NotRequired[list[str]]
 
 

@@ -6,12 +6,22 @@ TEXTS = {
     "Submit, show, watch and cancel runs of a pyoco server.": "pyoco server の run を投入・表示・監視・取消します。",
     "PYOCO_SERVER, {url}.": "サーバーのアドレス。既定は PYOCO_SERVER、なければ {url}。",
     "Better by PYOCO_API_KEY.": "API key。PYOCO_API_KEY での指定を推奨します。",
-    "A bearer token instead of a key.": "API key の代わりに使う bearer token。",
-    # Runs
-    "Run a flow that the workers serve. Params are merged in the order given; the last one wins.": (
-        "worker が持つ flow を実行します。params は指定順に統合され、後のものが優先されます。"
+    "A bearer token; better by PYOCO_TOKEN.": "bearer token。PYOCO_TOKEN での指定を推奨します。",
+    "PYOCO_PROFILE; of `config`.": "使う profile（`config` で作成）。既定は PYOCO_PROFILE。",
+    "Only these fields: id,status.": "この項目だけを JSON で表示します（例: id,status）。",
+    "A line per item, with {{field}}, {{field.sub}}, \\n and \\t.": (
+        "1 件 1 行の書式。{{field}}、{{field.sub}}、\\n、\\t が使えます。"
     ),
-    "Which flow to run.": "実行する flow。",
+    # Runs
+    "Run a flow that the workers serve. Params are merged in the order given, words last; the last one wins.": (
+        "worker が持つ flow を実行します。params は指定順、最後に KEY=VALUE の語の順で統合され、後のものが優先されます。"
+    ),
+    "The flow and its params.": "flow と、その params。",
+    "The flow, as an option.": "flow をオプションで指定します。",
+    "Its params; the same as --param.": "params（--param と同じ）。",
+    "Show its output on stdout while it runs, and its status on stderr.": (
+        "実行中の出力を標準出力に、ステータスを標準エラーに表示します。"
+    ),
     "Which workers may take it; the server's default tag if absent.": (
         "実行できる worker の tag。省略時はサーバーの既定の tag。"
     ),
@@ -24,23 +34,42 @@ TEXTS = {
     "Show it while it runs, as `watch` does.": "`watch` と同じように実行中の様子を表示します。",
     "Stop waiting; the run continues.": "この秒数で待機をやめます。run は継続します。",
     "What to print: json, or status with --watch.": "出力形式。既定は json、--watch では status。",
-    "Run a flow.yaml; its params are the flow's defaults.": (
-        "flow.yaml を実行します。params は flow の defaults です。"
+    "Run a flow.yaml; its params are the flow's defaults, overridden by those given.": (
+        "flow.yaml を実行します。params は flow の defaults で、指定したものが優先されます。"
+    ),
+    "Refuse what no running worker can run, or queue it all the same.": (
+        "稼働中の worker が実行できないものを拒否するか、それでもキューに入れるか。"
     ),
     "The flow.yaml to run.": "実行する flow.yaml。",
     "The name of the flow.": "flow の名前。",
-    "Show a run.": "run を表示します。",
-    "The run.": "run の id。",
+    "Show runs, as they are or as they were.": "run の現在または過去の状態を表示します。",
+    "The run: its id or its beginning, or @last.": "run の id かその先頭部分、または @last（最後に投入したもの）。",
+    "The runs: ids or their beginnings, or @last.": "run の id かその先頭部分、または @last（最後に投入したもの）。複数可。",
+    "As it was: a time as for --since, or a version.": "過去の状態。--since と同じ形式の時刻か version。",
+    "Print the address of a run for a browser.": "run をブラウザで見るためのアドレスを表示します。",
+    "Run it again: a new run with the same flow, tag, labels and YAML, and its params where none are given.": (
+        "同じ flow・tag・ラベル・YAML の新しい run として再実行します。指定しない params は元の run と同じです。"
+    ),
     "The same, as an option.": "同じものをオプションで指定します。",
     "More fields; may be repeated.": "追加で取得する項目。繰り返し可。",
     "Show the tasks of a run and their records.": "run の task とその記録を表示します。",
-    "List runs, last changed first.": "run を最近変化した順に一覧表示します。",
+    "Print what a run returned, as JSON: the output of its last task, or outputs by task if there are several.": (
+        "run の結果を JSON で表示します（最後のタスクの出力。複数ある場合はタスクごとの出力）。"
+    ),
+    "Wait for the end of the run.": "run の終了まで待ちます。",
+    'List runs, last changed first; as JSON an array, with --cursor ("" to begin) an object with the next cursor.': (
+        'run を最近変化した順に一覧表示します。JSON では配列、--cursor（最初は ""）では次の cursor を含むオブジェクトです。'
+    ),
+    "Submitted then or later: 1h ago, a date, ISO 8601.": (
+        "この時刻以降に投入されたものだけ。1h（1 時間前）、日付、ISO 8601。"
+    ),
+    "Submitted before then.": "この時刻より前に投入されたものだけ。",
     "Only runs of this status.": "このステータスの run だけ。",
     "Only runs of this flow.": "この flow の run だけ。",
     "Only runs with this routing tag.": "このルーティング tag の run だけ。",
     "How many at most; 50 by default.": "最大件数。既定は 50。",
-    "List runs page by page: items, and the cursor of the next page.": (
-        "run をページ単位で一覧表示します（items と次のページの cursor）。"
+    'List runs page by page: items, and the cursor of the next page. The same as `list --cursor ""`.': (
+        'run をページ単位で一覧表示します（items と次のページの cursor）。`list --cursor ""` と同じです。'
     ),
     "Only runs that changed after this time.": "この時刻より後に変化した run だけ。",
     "Continue behind a page: its next_cursor or nextCursor.": "前のページの next_cursor か nextCursor。続きを表示します。",
@@ -53,23 +82,27 @@ TEXTS = {
     ),
     "Continue with new output, until the run ends.": "run の終了まで、新しい出力を表示し続けます。",
     "Only the last lines, this many.": "末尾からこの行数だけ。",
-    "Cancel a run. A finished run stays as it is, which is not an error.": (
-        "run を取り消します。終了済みの run は変わりません（エラーにはなりません）。"
+    "Cancel runs by id, or all that match filters. A finished run stays as it is, which is not an error.": (
+        "id で指定した run、または条件に合うすべての run を取り消します。"
+        "終了済みの run は変わりません（エラーにはなりません）。"
     ),
-    "Wait until the run has ended.": "run の終了まで待ちます。",
+    "Do not ask before runs are cancelled by filters.": "条件で指定した run を、確認せずに取り消します。",
+    "Wait until they have ended.": "終了まで待ちます。",
     "Why; is stored with the run.": "理由。run とともに保存されます。",
-    "Explain why a run is not running, or why it ended as it did.": (
+    "Explain why runs are not running, or why they ended as they did.": (
         "run が実行されない理由、またはその結果で終わった理由を説明します。"
     ),
     # Executions
-    "Create an execution and start it. Params are merged in the order given; the last one wins.": (
-        "execution を作成して開始します。params は指定順に統合され、後のものが優先されます。"
+    "Create an execution and start it. Params are merged in the order given, words last; the last one wins.": (
+        "execution を作成して開始します。params は指定順、最後に KEY=VALUE の語の順で統合され、後のものが優先されます。"
     ),
     "A graph, a flow, or any name for an open graph.": "graph か flow の名前。ほかの名前なら open graph になります。",
     "For a flow: which workers may run it.": "flow の場合: 実行できる worker の tag。",
     "Show its nodes until it has ended.": "終了まで node の様子を表示します。",
-    "Show an execution and its nodes.": "execution とその node を表示します。",
-    "The execution.": "execution の id。",
+    "Show an execution and its nodes, as they are or as they were.": (
+        "execution とその node の現在または過去の状態を表示します。"
+    ),
+    "The execution: its id or its beginning, or @last.": "execution の id かその先頭部分、または @last。",
     "List the events of an execution: what happened, when (UTC) and by whom; as JSON, one event per line.": (
         "execution の event（内容、UTC の時刻、実行者）を一覧表示します。JSON では 1 行に 1 event です。"
     ),
@@ -78,9 +111,11 @@ TEXTS = {
         "判断を待っている node を、待ち時間の長い順に一覧表示します。"
     ),
     "Only of this graph.": "この graph のものだけ。",
-    "Resume the node that waits for a decision, or reject it.": "判断を待っている node を再開、または却下します。",
+    "Resume the node that waits for a decision, or reject it. On a terminal, asks for the choice.": (
+        "判断を待っている node を再開、または却下します。端末では選択肢を尋ねます。"
+    ),
     "Which node, if several wait.": "対象の node（複数が待っている場合）。",
-    "The answer to the prompt.": "prompt への回答。",
+    "The answer to the prompt: one of its choices, if it has some.": "prompt への回答。選択肢があれば、そのいずれか。",
     "Fail the node instead; its graph fails.": "node を失敗させます。graph も失敗します。",
     "Why it is rejected.": "却下の理由。",
     "List the stored graphs and the flows that workers announce, by id.": (
@@ -155,8 +190,8 @@ TEXTS = {
     "Submit, list, show, label and remove jobs; read and follow their output.": (
         "job の投入・一覧・表示・ラベル付け・削除と、出力の表示をします。"
     ),
-    "Submit a job. Params are merged in the order given; the last one wins.": (
-        "job を投入します。params は指定順に統合され、後のものが優先されます。"
+    "Submit a job. Params are merged in the order given, words last; the last one wins.": (
+        "job を投入します。params は指定順、最後に KEY=VALUE の語の順で統合され、後のものが優先されます。"
     ),
     "Which flow runs it; the server's default flow if absent.": "実行する flow。省略時はサーバーの既定の flow。",
     "A label to find it by; may be repeated.": "検索用のラベル。繰り返し可。",
@@ -166,8 +201,9 @@ TEXTS = {
     "List jobs, newest first; removed ones are left out.": "job を新しい順に一覧表示します（削除済みを除く）。",
     "Only jobs with this label; repeatable: with all.": "このラベルの job だけ。繰り返すと、すべてを持つ job だけ。",
     "Only jobs of this status.": "このステータスの job だけ。",
-    "Show a job.": "job を表示します。",
-    "The job.": "job の id。",
+    "Show jobs, as they are or as they were.": "job の現在または過去の状態を表示します。",
+    "The job: its id or its beginning, or @last.": "job の id かその先頭部分、または @last（最後に投入したもの）。",
+    "The jobs: ids or their beginnings, or @last.": "job の id かその先頭部分、または @last（最後に投入したもの）。複数可。",
     "Show the output of a job so far: each line with its time (UTC) and its task.": (
         "これまでの job の出力を表示します。各行に時刻（UTC）と task が付きます。"
     ),
@@ -189,5 +225,20 @@ TEXTS = {
     "Cancel jobs that still run, and remove finished ones from the lists. A missing job is not an error.": (
         "実行中の job を取り消し、終了した job を一覧から外します。存在しない job はエラーになりません。"
     ),
-    "The jobs.": "job の id。",
+    # Config
+    "Store the server, credentials and preferences in profiles.": (
+        "サーバー・認証情報・表示の設定を profile に保存します。"
+    ),
+    "Store a value in a profile, which is created if it is new.": "profile に値を保存します。なければ作成します。",
+    "server, api-key, token, language or output.": "server、api-key、token、language、output のいずれか。",
+    "Without it (better for secrets) it is read from stdin.": "値。省略すると標準入力から読みます（秘密の値に推奨）。",
+    "Print a value of a profile, also a secret one.": "profile の値を表示します（秘密の値も）。",
+    "Remove a value from a profile.": "profile から値を削除します。",
+    "List the profiles and their values; secrets are masked, * marks the profile in use.": (
+        "profile とその値を一覧表示します。秘密の値は伏せられ、* は使用中の profile です。"
+    ),
+    "Choose the profile that is used unless --profile or PYOCO_PROFILE names another.": (
+        "--profile や PYOCO_PROFILE の指定がないときに使う profile を選びます。"
+    ),
+    "The profile to use from now on.": "今後使う profile。",
 }

@@ -26,7 +26,9 @@ TEXTS = {
     ),
     "Address to listen on.": "待ち受けるアドレス。",
     "Port to listen on; 0 takes a free one.": "待ち受けるポート。0 は空きポート。",
-    "Folder of the embedded NATS (PYOCO_DATA_DIR, .pyoco).": "組み込み NATS のフォルダ（PYOCO_DATA_DIR、.pyoco）。",
+    "Folder of the embedded NATS. Else PYOCO_DATA_DIR, .pyoco here, or the user's.": (
+        "組み込み NATS のフォルダ。省略時は PYOCO_DATA_DIR、現在のフォルダの .pyoco、ユーザーのフォルダの順に使います。"
+    ),
     "Use this NATS instead of an embedded one.": "組み込みの代わりに使う NATS。",
     "Even if PYOCO_NATS_URL is set.": "PYOCO_NATS_URL があっても組み込み NATS を使います。",
     "Address of the embedded NATS.": "組み込み NATS のアドレス。",

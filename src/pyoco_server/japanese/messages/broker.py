@@ -37,11 +37,29 @@ TEXTS = {
     "PYOCO_NATS_CREDS_FILE needs the package nkeys: pip install nkeys": (
         "PYOCO_NATS_CREDS_FILE にはパッケージ nkeys が必要です: pip install nkeys"
     ),
+    "nats at {url} does not require TLS, so the login would be sent in clear": (
+        "{url} の NATS が TLS を要求していないため、認証情報が平文で送られることになります"
+    ),
+    "the certificate of nats at {url} is not trusted: {reason}": "{url} の NATS の証明書を信頼できません: {reason}",
+    "nats at {url} refuses the login: {reason}": "{url} の NATS にログインを拒否されました: {reason}",
+    "nats answers, but runs without JetStream": "NATS は応答しますが、JetStream なしで動いています",
+    "nats refuses JetStream: {reason}": "NATS が JetStream を拒否しました: {reason}",
+    "PYOCO_NATS_REPLICAS is {count}, but nats is 1 server and no cluster": (
+        "PYOCO_NATS_REPLICAS は {count} ですが、NATS はクラスターではなく 1 台です"
+    ),
+    "PYOCO_NATS_REPLICAS is {count}, more than servers of the cluster can take: {reason}": (
+        "PYOCO_NATS_REPLICAS は {count} ですが、クラスターで引き受けられるサーバーが足りません: {reason}"
+    ),
+    "nats refuses the stream {name}: {reason}": "NATS が stream {name} を拒否しました: {reason}",
+    "nats does not permit this user to {verb} to {subject}": (
+        "NATS のこのユーザーには {subject} への {verb} の権限がありません"
+    ),
     "nats answered {status} {reason}": "NATS の応答: {status} {reason}",
     "nats did not answer within {count} s": "NATS が {count} 秒以内に応答しませんでした",
     "reading {stream} was interrupted": "{stream} の読み取りが中断されました",
     "nats does not answer in time": "NATS が時間内に応答しません",
     "a part of the reply of nats is missing": "NATS の応答の一部が欠けています",
+    "the stream {stream} is not the one that was read": "stream {stream} は、読み取っていたものと異なります",
     "reading {stream} makes no progress": "{stream} の読み取りが進みません",
     "reading {stream} took more than {count} s": "{stream} の読み取りに {count} 秒を超える時間がかかりました",
     # Streams and consumers
@@ -66,9 +84,9 @@ TEXTS = {
         "stream {name} に必要な容量（{size} バイト）が broker にありません。"
         "ディスクを空けるか、PYOCO_DLQ_MAX_BYTES を下げてください"
     ),
-    "{setting} is {limit}, but the broker accepts messages of at most {max_payload} bytes: lower the setting or raise "
+    "PYOCO_{name} is {limit}, but the broker accepts messages of at most {max_payload} bytes: lower the setting or raise "
     "max_payload of nats-server": (
-        "{setting} は {limit} ですが、broker の 1 メッセージの上限は {max_payload} バイトです。"
+        "PYOCO_{name} は {limit} ですが、broker の 1 メッセージの上限は {max_payload} バイトです。"
         "設定を下げるか、nats-server の max_payload を上げてください"
     ),
     # What the gateway reads from it
@@ -88,6 +106,14 @@ TEXTS = {
     "this gateway has reached its limit of {count} open streams": (
         "この Gateway で開けるストリームの上限（{count}）に達しています"
     ),
+    "this tenant has {count} open streams, as many as this gateway still has free for all others": (
+        "この tenant が開いているストリームは {count} 個で、この Gateway に残る空きと同じ数に達しています"
+    ),
+    "this caller has {count} open streams, most of what its tenant may have": (
+        "この呼び出し元が開いているストリームは {count} 個で、tenant に許された数の大半に達しています"
+    ),
+    "a write was not acknowledged within {count} s": "書き込みが {count} 秒以内に確認されませんでした",
+    "the gateway is not connected to NATS": "Gateway が NATS に接続していません",
     "the snapshot has {size} bytes": "スナップショットが {size} バイトあります",
     "the log was removed while it was read": "読み取り中にログが削除されました",
 }

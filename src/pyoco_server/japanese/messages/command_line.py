@@ -7,7 +7,12 @@ TEXTS = {
     "the command line is not UTF-8": "コマンドラインが UTF-8 ではありません",
     "{what} exclude each other": "{what} は同時に指定できません",
     # Params and files
-    "--param {text} is not key=value": "--param {text} は key=value の形式ではありません",
+    "{option} {text} is not key=value": "{option:ja} {text} は key=value の形式ではありません",
+    "the word": "引数",
+    "no flow is given": "flow が指定されていません",
+    "the flow is given twice: {flow} and {option} {other}": (
+        "flow が 2 回指定されています: {flow} と {option} {other}"
+    ),
     "--params is {kind}, not a JSON object": "--params は JSON オブジェクトにしてください（現在は{kind:ja}）",
     "--params is not JSON: {error}": "--params が JSON ではありません: {error}",
     "--params-file {path} holds {kind}, not an object": (
@@ -31,6 +36,36 @@ TEXTS = {
         "異なる run が 2 つ指定されています: {one} と --run-id {other}"
     ),
     "no run is given": "run が指定されていません",
+    "no listed run has an id that begins with {text}": "id が {text} で始まる run は一覧にありません",
+    "several runs have an id that begins with {text}: give more of it": (
+        "id が {text} で始まる run が複数あります。続きも指定してください"
+    ),
+    "{last} is the last run that was submitted from here to {url}; there is none": (
+        "{last} はここから {url} へ最後に投入した run ですが、まだありません"
+    ),
+    # Cancel
+    "ids and filters exclude each other": "id と条件は同時に指定できません",
+    "runs that are {status} cannot be cancelled": "{status} の run は取り消せません",
+    "this would cancel {count} runs ({flows}); --yes cancels them": (
+        "{count} 件の run（{flows}）が取り消されます。実行するには --yes を付けてください"
+    ),
+    # Times, fields and profiles
+    "{option}: {text} is no time: write {forms}": ("{option}: {text} は時刻ではありません。書式: {forms}"),
+    "--json needs the names of fields, joined by commas": "--json には項目名をカンマ区切りで指定してください",
+    "--template {text} names no field": "--template {text} に項目名がありません",
+    "there is no field {name}; there are: {fields}": "項目 {name} はありません。使える項目: {fields}",
+    "there is no profile {name}; there are: {profiles}": "profile {name} はありません。あるもの: {profiles}",
+    "the profile {name} has no {key}": "profile {name} に {key} はありません",
+    "{name} is not the name of a profile: letters, digits, - and _": (
+        "{name} は profile の名前ではありません（英数字と - と _）"
+    ),
+    "{key} is one of: {choices}": "{key} は次のいずれかです: {choices}",
+    "{key} of the profile {name} is one of: {choices}": "profile {name} の {key} は次のいずれかです: {choices}",
+    "profiles are tables of texts": "profiles は文字列のテーブルにしてください",
+    "not UTF-8": "UTF-8 ではありません",
+    "no value for {key} that can be stored": "{key} に保存できる値がありません",
+    "the config file {path} cannot be read: {error}": "設定ファイル {path} を読めません: {error:ja}",
+    "the config file {path} cannot be written: {error}": "設定ファイル {path} に書き込めません: {error}",
     "{text} is not {what}": "{text} は{what:ja}ではありません",
     "a run id": " run の id ",
     "a job id": " job の id ",
@@ -44,6 +79,9 @@ TEXTS = {
     "{node} does not wait; these do": "{node} は待機中ではありません。待機中の node は上のとおりです",
     "nothing waits in execution {execution_id} ({status})": (
         "execution {execution_id} に待機中の node はありません（{status}）"
+    ),
+    "{node} asks {question}: choose by --answer one of {choices}": (
+        "{node} の質問は {question} です。--answer で次から選んでください: {choices}"
     ),
     "--reason needs --reject": "--reason には --reject が必要です",
     "--answer is not JSON: {error}": "--answer が JSON ではありません: {error}",
@@ -59,8 +97,8 @@ TEXTS = {
     "{name} is not the name of a wheel (*.whl)": "{name} は wheel のファイル名（*.whl）ではありません",
     "--to: there is no folder {name}": "--to: フォルダ {name} がありません",
     # pyoco-server up
-    "cannot listen on {address}: {reason}; choose another --port or --host": (
-        "{address} で待ち受けできません: {reason:ja}。別の --port か --host を指定してください"
+    "cannot listen on {host}:{port}: {reason}; choose another --port or --host": (
+        "{host}:{port} で待ち受けできません: {reason:ja}。別の --port か --host を指定してください"
     ),
     "the worker could not start; its error is above": "worker を起動できませんでした。エラーは上に表示されています",
 }

@@ -29,10 +29,11 @@ TEXTS = {
     "it is not the next attempt of the node": "node の次の attempt ではありません",
     "the node has no attempts left": "node の試行回数が残っていません",
     "the resume key does not fit": "resumeKey が一致しません",
+    "the answer is not one of the choices": "回答が選択肢のいずれでもありません",
     "a value is out of range": "範囲外の値があります",
     "an execution has at most {count} nodes": "execution の node は {count} 個までです",
-    "node ids and wait keys that a graph does not name have at most {size} bytes together": (
-        "graph にない node id と wait key は、合わせて {size} バイトまでです"
+    "node ids, wait keys and choices that a graph does not name have at most {size} bytes together": (
+        "graph にない node id、wait key、選択肢は、合わせて {size} バイトまでです"
     ),
     "an execution has at most {count} tags": "execution の tag は {count} 個までです",
     "{command} rejected because execution is cancel-requested": (

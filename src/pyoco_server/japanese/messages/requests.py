@@ -3,6 +3,45 @@
 from __future__ import annotations
 
 TEXTS = {
+    "params: {name} is not a parameter of the file of this run, which has {names}": (
+        "params: {name} はこの run のファイルのパラメーターではありません（パラメーター: {names}）"
+    ),
+    "no worker is running now, and the run waits for one": "稼働中の worker がないため、run は worker を待ちます",
+    "no running worker serves the tag {tag}, did you mean {near}?": (
+        "tag {tag} を担当する稼働中の worker はありません。もしかして: {near}"
+    ),
+    "no running worker serves the tag {tag}, but others serve {tags}": (
+        "tag {tag} を担当する稼働中の worker はありません。担当されている tag: {tags}"
+    ),
+    "no worker of the tag {tag} announces the flow {flow}, but those of {tags} do": (
+        "tag {tag} の worker に flow {flow} はありません。{tags} の worker にはあります"
+    ),
+    "no worker of the tag {tag} announces the flow {flow}, did you mean {near}?": (
+        "tag {tag} の worker に flow {flow} はありません。もしかして: {near}"
+    ),
+    "no worker of the tag {tag} announces the flow {flow}, but they announce {flows}": (
+        "tag {tag} の worker に flow {flow} はありません。公開されている flow: {flows}"
+    ),
+    "the workers of the tag {tag} do not announce their flows": "tag {tag} の worker は flow を公開していません",
+    "the flow {flow} has no parameter {name}, did you mean {near}?": (
+        "flow {flow} にパラメーター {name} はありません。もしかして: {near}"
+    ),
+    "the flow {flow} has no parameter {name}, but {known}": (
+        "flow {flow} にパラメーター {name} はありません。パラメーター: {known}"
+    ),
+    "the flow {flow} has no parameters, and {name} is given": (
+        "flow {flow} にパラメーターはありませんが、{name} が指定されています"
+    ),
+    "the flow {flow} requires the parameter {names}": "flow {flow} にはパラメーター {names} が必要です",
+    "there is no graph or flow {name}, did you mean {near}?": "{name} という graph・flow はありません。もしかして: {near}",
+    "there is no graph or flow {name}": "{name} という graph・flow はありません",
+    "params must be a JSON object": "params は JSON オブジェクトにしてください",
+    "params: {name} is given, but the file has no flow.defaults": (
+        "params: {name} が指定されていますが、ファイルに flow.defaults がありません"
+    ),
+    "params: {name} is not a key of flow.defaults, which has {known}": (
+        "params: {name} は flow.defaults のキーではありません（キー: {known}）"
+    ),
     # Bodies
     "the body has {count} fields; known are {known}": "本文に {count} 個の項目があります。使える項目: {known}",
     "{name}: {size} bytes as JSON; at most {limit} are accepted": "{name}: JSON で {size} バイトあります。上限は {limit} です",
@@ -31,8 +70,24 @@ TEXTS = {
     "the part 'workflow' is missing: the flow.yaml as a file": (
         "パート 'workflow' がありません。flow.yaml をファイルとして送ってください"
     ),
+    # Hosts
+    "the request has {count} Host headers; one is required": (
+        "リクエストの Host ヘッダーが {count} 個です。1 個だけ送ってください"
+    ),
+    "the Host header {text} is not a name or an address with an optional port": (
+        "Host ヘッダー {text} は、名前かアドレス（とポート）の形式ではありません"
+    ),
+    "this gateway does not answer to the name {name} (PYOCO_HTTP_ALLOWED_HOSTS)": (
+        "この Gateway は名前 {name} では応答しません（PYOCO_HTTP_ALLOWED_HOSTS）"
+    ),
     # Queries
-    "{name}: there is no such parameter here": "{name}: このパラメータはありません",
+    "the query has {count} parameters; at most {most} are accepted": (
+        "クエリのパラメータが {count} 個あります。上限は {most} 個です"
+    ),
+    "{name}: there is no such parameter here; {known}": "{name}: このパラメータはありません。{known:ja}",
+    "known are {names}": "使えるもの: {names}",
+    "it takes none": "この操作にパラメータはありません",
+    "{method} is not allowed at {path}; allowed: {methods}": "{path} で {method} は使えません。使えるメソッド: {methods}",
     "there is nothing at {path}": "{path} には何もありません",
     "cursor: it was not made by this server; start with an empty one": (
         "cursor: このサーバーが発行したものではありません。空の cursor から始めてください"

@@ -41,5 +41,8 @@ TEXTS = {
     "nats://host:port (also tls://, ws://, wss://), several joined by commas": (
         "nats://host:port（tls://、ws://、wss:// も可、複数はカンマ区切り）"
     ),
+    "names joined by commas (pyoco.example.org, *.internal), without port; other than ASCII as xn--…": (
+        "カンマ区切りの名前（pyoco.example.org、*.internal）。ポートは付けず、ASCII 以外は xn--… の形で書きます"
+    ),
     "the name of a {what}": "{what} の名前",
 }

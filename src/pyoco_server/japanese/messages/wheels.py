@@ -25,6 +25,7 @@ TEXTS = {
     # Their content
     "{name} is not a wheel: {error}": "{name} は wheel ではありません: {error:ja}",
     "its directory is too large": "zip のディレクトリが大きすぎます",
+    "it has more than {count} files": "ファイルが {count} 個を超えています",
     "it does not end like a zip": "zip の終端がありません",
     "it does not begin with a file": "zip の先頭がファイルではありません",
     "it is encrypted": "暗号化されています",
@@ -32,7 +33,9 @@ TEXTS = {
         "一部の Python が読み取れない圧縮方式（{method}）です"
     ),
     "it has a file that is not before its directory": "ディレクトリより後ろにファイルがあります",
-    "{name} has more than {count} files": "{name} のファイルが {count} 個を超えています",
+    "{name}: its {part} is larger than {count} bytes; make it shorter": (
+        "{name}：{part} が {count} バイトを超えています。短くしてください"
+    ),
     "{name} has two files of the same name": "{name} に同名のファイルが 2 つあります",
     "{name} has files that overlap": "{name} に重なり合うファイルがあります",
     "{name} would unpack to {size} bytes, which is out of all proportion": (
@@ -41,8 +44,7 @@ TEXTS = {
     "{name} has {count} folders *.dist-info instead of one": (
         "{name} の *.dist-info フォルダが {count} 個あります（必要なのは 1 個です）"
     ),
-    "{name} has no {files} in its *.dist-info": "{name} の *.dist-info に {files:ja} がありません",
-    "{one} and no {other}": "{one} と {other}",
+    "{name} has no {files} in its *.dist-info": "{name} の *.dist-info に {files} がありません",
     "{name} has a file that would leave its folder, or no file name: {shown}": (
         "{name} に、フォルダの外に出るか名前のないファイルがあります: {shown}"
     ),
@@ -50,7 +52,7 @@ TEXTS = {
     "{name} has a link or a device: {shown}": "{name} にリンクかデバイスがあります: {shown}",
     "{name} has a folder of another wheel: {folder}": "{name} に別の wheel のフォルダがあります: {folder}",
     "{name}: its METADATA must have Name and Version once": "{name}: METADATA の Name と Version は 1 つずつ必要です",
-    "{name}: its METADATA is of {other}": "{name}: METADATA は {other} のものです",
+    "{name}: its METADATA is of {package} {version}": "{name}: METADATA は {package} {version} のものです",
     "{name} has sha256 {digest}, and the registry says {registered}": (
         "{name} の sha256 は {digest} ですが、登録値は {registered} です"
     ),

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Reject (422, ERR-PYOCO-0083) an unknown flow or parameter, a missing parameter, and a tag that is not served, as "
+    "far as the running workers announce all of their flows. Otherwise these are `warnings`.": (
+        "未知の flow・パラメーター、不足しているパラメーター、担当する worker のない tag を拒否します（422、ERR-PYOCO-0083）。"
+        "稼働中の worker がすべての flow を公開している範囲で判断します。指定しない場合は `warnings` になります。"
+    ),
+    "What the running workers cannot run as it is, as far as they announce it; absent: nothing.": (
+        "稼働中の worker がそのままでは実行できない点です（公開されている範囲）。なければ省略されます。"
+    ),
     "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins.": (
         "Python のワークフローを複数の worker で実行します。run は event の列であり、取消が最優先です。"
     ),
@@ -22,6 +30,11 @@ TEXTS = {
     ),
     "An API key that is not accepted, a scope that is missing, or a page of another site": (
         "API key が無効か、scope が不足しているか、他サイトのページからのリクエストです"
+    ),
+    "No Host header, several of them, or a malformed one": "Host ヘッダーがないか、複数あるか、形式が不正です",
+    "A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS`": "`PYOCO_HTTP_ALLOWED_HOSTS` にないホスト名です",
+    "An invalid request, for example a query parameter that the operation does not have": (
+        "不正なリクエスト。例: その操作にないクエリパラメータ"
     ),
     # Idempotency
     "`true`: the stored answer of an earlier request with the same key.": (

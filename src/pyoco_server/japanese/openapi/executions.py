@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Reject (422, ERR-PYOCO-0083) what is neither a graph nor a flow, and what a flow does not accept, as far as the "
+    "running workers announce all of their flows. Otherwise these are `warnings`.": (
+        "graph でも flow でもない名前や、flow が受け付けない指定を拒否します（422、ERR-PYOCO-0083）。"
+        "稼働中の worker がすべての flow を公開している範囲で判断します。指定しない場合は `warnings` になります。"
+    ),
     # Commands
     "Create an execution": "execution を作成する",
     "Create an execution. It begins with its start.": "execution を作成します。start で始まります。",
@@ -62,7 +67,9 @@ TEXTS = {
         "node を判断待ちにします。`GET /waits` の一覧に入ります。"
     ),
     "What the node waits for. A caller with the key resumes it.": "node が待つものです。key を知る呼び出し元が再開します。",
-    "What a person is shown; at most 16 KiB.": "人に表示する内容。16 KiB 以下。",
+    "What a person is shown; at most 16 KiB. The answer must be one of its `choices`, if any.": (
+        "人に表示する内容。16 KiB 以下。`choices` があれば、回答はそのいずれかです。"
+    ),
     "The node fails after this time.": "この時間が過ぎると node は失敗します。",
     "Resume a waiting node by its key": "判断待ちの node を key で再開する",
     "Resume a waiting node by its key. A wait node succeeds with it.": (
@@ -72,6 +79,9 @@ TEXTS = {
         "key と、prompt への回答です。回答は wait node の output になります。"
     ),
     "At most 64 KiB.": "64 KiB 以下。",
+    "At most 64 KiB. If the prompt has `choices`: one of them, or an object with it as `choice`.": (
+        "64 KiB 以下。prompt に `choices` があれば、そのいずれか、またはそれを `choice` に持つオブジェクト。"
+    ),
     "Complete a node": "node を完了する",
     "Complete a node. In a known graph the following nodes become ready with the same event.": (
         "node を完了します。登録済みの graph では、同じ event で後続の node が実行可能になります。"
@@ -138,7 +148,10 @@ TEXTS = {
     "The claimed node. Its lease ends at `leaseUntil` unless `progress` renews it.": (
         "取得した node です。`progress` で更新しなければ、lease は `leaseUntil` に切れます。"
     ),
-    "The outputs of the nodes before it.": "先行する node の output。",
+    "The outputs of the nodes before it that were not skipped.": "先行する node の output（skip された node を除く）。",
+    "An edge that is followed on some choices only.": "特定の選択のときだけ進む edge です。",
+    "Which choice of the prompt the answer named.": "回答が選んだ、prompt の選択肢。",
+    "`skipped`: no edge that was followed leads to it.": "`skipped`: 進んだ edge のどれもこの node に至りませんでした。",
     "List Waits": "判断待ちの node を一覧する",
     "The nodes that wait to be resumed, with prompt and key, the longest waiting first.": (
         "判断待ちの node を、prompt と key とともに、待ち時間の長い順に返します。"
@@ -163,7 +176,13 @@ TEXTS = {
     "A graph.": "graph です。",
     "For the worker of the node.": "node の担当に渡す値。",
     "Default: id.": "既定は id。",
-    "Any JSON, for the person who answers.": "回答する人に見せる任意の JSON。",
+    "Any JSON, for the person who answers. The answer must be one of its `choices`, if any.": (
+        "回答する人に見せる任意の JSON。`choices` があれば、回答はそのいずれかです。"
+    ),
+    "Followed only if the answer that `from` waited for chose one of these. Absent: always.": (
+        "`from` が待った回答がこのいずれかを選んだときだけ進みます。省略時は常に進みます。"
+    ),
+    "A text; or a number, true or false.": "文字列、または数値、true、false。",
     "From, to.": "始点、終点。",
     "Get Graph": "graph を取得する",
     "A graph in its current version.": "現在の version の graph です。",

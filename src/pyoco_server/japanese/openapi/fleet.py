@@ -24,6 +24,7 @@ TEXTS = {
     "The time since its last heartbeat, by this gateway's clock.": "最後の heartbeat からの時間（この Gateway の時計）。",
     "The oldest of its runs.": "実行中の run のうち最も古いもの。",
     "Its runs, as far as the caller may see them.": "実行中の run（呼び出し元に見えるもの）。",
+    "What a runner of it serves one after the other.": "この worker の runner が順に処理する run の範囲。",
     "The flows that it announces; it may serve others.": "公表している flow。ほかの flow も処理できる場合があります。",
     "The version of the flows' sources that it serves; null when unknown.": (
         "処理に使う flow のソースのバージョン。不明なら null。"
@@ -114,6 +115,18 @@ TEXTS = {
     "The gateway is alive; `nats` is the state of its broker connection.": (
         "Gateway は稼働中です。`nats` は broker との接続の状態です。"
     ),
+    "Ready": "受け付けられるかを確認する",
+    "The gateway is connected, its index is complete, and a write was acknowledged within the last second.": (
+        "Gateway が broker に接続し、索引が完成し、直近 1 秒以内に書き込みが確認されています。"
+    ),
+    "The gateway accepts runs.": "Gateway は run を受け付けます。",
+    "The gateway accepts no runs: the first reason, and all of them.": (
+        "Gateway は run を受け付けません。最初の理由と、すべての理由です。"
+    ),
+    "`lost`: the broker has lost events of some runs; the metrics and the log say how many.": (
+        "`lost` の場合、一部の run のイベントが broker から失われています。件数はメトリクスとログにあります。"
+    ),
+    "Broker, index and writes, as far as they could be checked.": "broker、索引、書き込みのうち、確認できたもの。",
     "`status` is about this process; `nats` says whether runs can be accepted right now.": (
         "`status` はこのプロセスの状態、`nats` は現在 run を受け付けられるかどうかです。"
     ),

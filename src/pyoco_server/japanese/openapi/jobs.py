@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS = {
+    "The new job.": "新しい job です。",
     "Submit Job": "job を投入する",
     "Store and queue a job. 201 means: no kill of any process can lose it now.": (
         "job を保存し、キューに入れます。201 の後は、どのプロセスが強制終了しても失われません。"

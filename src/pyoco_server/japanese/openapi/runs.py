@@ -3,6 +3,19 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Rerun": "run を再実行する",
+    "Run it again: a new run with the same flow, params, tag, labels and YAML. The original stays as it is.": (
+        "同じ flow・params・tag・ラベル・YAML の新しい run として再実行します。元の run は変わりません。"
+    ),
+    "Changes of a rerun.": "再実行での変更です。",
+    "They override those of the original.": "元の run の params より優先されます。",
+    "The new run. That of a graph is RUNNING at once: its first nodes are ready.": (
+        "新しい run です。graph の run は最初の node が実行可能になり、すぐに RUNNING になります。"
+    ),
+    "The run that was run again as this one.": "この run の元になった run です。",
+    "A JSON object with values for keys of `flow.defaults`, which it overrides.": (
+        "`flow.defaults` のキーに対する値の JSON オブジェクト。defaults より優先されます。"
+    ),
     "Submit Run": "run を投入する",
     "Store and queue a run. 200 means: no kill of any process can lose it now.": (
         "run を保存し、キューに入れます。200 の後は、どのプロセスが強制終了しても失われません。"
@@ -48,6 +61,13 @@ TEXTS = {
     "The run's id, as given at submit.": "投入時に返された run の id。",
     "`records` adds task_records; `full` and `all` add all.": (
         "`records` は task_records を、`full` と `all` はすべてを追加します。"
+    ),
+    "What a completed run returned: the output of the task without successors, or an object of outputs by task if "
+    "there are several. Absent while there is none.": (
+        "完了した run の結果です。後続のないタスクの出力、複数ある場合はタスクごとの出力のオブジェクトです。ない間は省略されます。"
+    ),
+    "true: the result was too large; it is null, or described by its size and beginning.": (
+        "true なら結果が大きすぎました。結果は null か、サイズと先頭部分の説明になります。"
     ),
     "Get Tasks": "task を取得する",
     "The tasks of a run with their records.": "run の task とその記録です。",

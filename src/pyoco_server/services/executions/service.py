@@ -90,7 +90,16 @@ class ExecutionService(SubmitService):
 
     async def create(self, asked: NewExecution, run_id: RunId, context: CommandContext) -> CommandResult:
         """Create an execution under this id; once this returns, killing any process cannot lose it."""
-        command = await self._create_command(asked)
+        return await self._create(await self._create_command(asked), run_id, context)
+
+    async def create_and_start(self, command: CreateExecution, run_id: RunId, context: CommandContext) -> Execution:
+        """Create an execution whose nodes are claimed, and start it. A continued request continues both."""
+        (await self._create(command, run_id, context)).accepted()
+        # A commit of its own: the id of the context is that of the creation.
+        started = await self.start(run_id, replace(context, commit_id=None, resumed=False, hold=None))
+        return started.execution
+
+    async def _create(self, command: CreateExecution, run_id: RunId, context: CommandContext) -> CommandResult:
         result = await commit(self.stores, empty_execution(run_id), command, context)
         if result.refused is None:
             await self.stores.snapshots.advance(result.execution, create=True)
@@ -161,10 +170,12 @@ class ExecutionService(SubmitService):
         return CreateExecution(at=self._now(), request=replace(request, tag=tag, work=Work.ON_START), labels=(tag,))
 
     async def _announced_tag(self, graph_id: str) -> str | None:
-        """A tag whose workers announce a flow of this name: the default tag if it is one of them."""
+        """A tag whose workers announce a flow of this name."""
         flow = await self.find_flow(graph_id)
-        if flow is None:
-            return None
+        return None if flow is None else self.tag_of(flow)
+
+    def tag_of(self, flow: AnnouncedFlow) -> str:
+        """The tag under which an announced flow is run: the default tag if it is one of its tags."""
         default = self.config.default_tag
         return default if default in flow.tags else min(flow.tags, default=default)
 

@@ -206,7 +206,8 @@ class Attempt:
         may_release = self.delivery.num_delivered <= self._context.config.consumer_max_deliver // 2
         try:
             async with asyncio.timeout(GIVE_BACK_AFTER_SEC if may_release else None):
-                return await held.enter_async_context(self._context.executor.borrow())
+                tenant_id = self.session.execution.request.tenant_id
+                return await held.enter_async_context(self._context.executor.borrow(tenant_id))
         except TimeoutError:
             self.runner_wait_timed_out = True
             return None
@@ -283,6 +284,7 @@ class Attempt:
                 attempt=execution.attempt,
                 workflow_yaml=self._workflow_yaml,
                 callable_allow=patterns_of(config.callable_allow),
+                artifact_dir=config.artifact_dir,
                 secret_params=patterns_of(config.secret_params),
             ),
             log.add,
@@ -362,7 +364,8 @@ class Attempt:
         if (receipt := stop.receipt(end, stopped_by_kill)) is not None:
             return await self._fail_timed_out(last, receipt)
         if isinstance(end, RunEnded) and end.how == "completed":
-            complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id)
+            named = tuple(NodeId(name) for name in end.results)
+            complete = CompleteExecution(at=end.at, attempt=attempt, instance_id=instance_id, result_nodes=named)
             return await self._end(await self._commit(steps, (complete,)))
         not_found = isinstance(end, RunEnded) and end.how == "flow_not_found"
         error = FlowNotFound if not_found else ExecutionFailedError

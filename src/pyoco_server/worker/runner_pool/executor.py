@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
-from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.fleet.records import WorkerCode
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.worker.runner_process.protocol import RunJob, RunUpdate
 
@@ -45,15 +45,19 @@ class Executor(Protocol):
         """The effect of a kill: a process is killed, a thread can only be abandoned."""
 
     @property
-    def flows(self) -> tuple[AnnouncedFlow, ...]:
+    def announcement(self) -> FlowAnnouncement:
         """The flows to announce: known after the start, renewed with each environment."""
 
     @property
     def code(self) -> WorkerCode | None:
         """The version of the flows' sources that the next run gets; None if unknown."""
 
-    def borrow(self) -> AbstractAsyncContextManager[FlowRunner]:
-        """Waits for a free runner and holds it."""
+    @property
+    def isolation(self) -> Isolation:
+        """What a runner may serve one after the other."""
+
+    def borrow(self, tenant_id: str | None = None) -> AbstractAsyncContextManager[FlowRunner]:
+        """Waits for a free runner that may serve this tenant, and holds it."""
 
     async def start(self) -> None: ...
     async def close(self) -> None: ...

@@ -1,6 +1,6 @@
 """A pool of warm runner processes. User code runs in them and never in the supervisor.
 
-    async with pool.borrow() as runner:
+    async with pool.borrow(tenant_id) as runner:
         runner.begin(job)
         async for update in runner.updates():
             ...
@@ -23,12 +23,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pyoco_server.domain.execution.state import StopHow
-from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
-from pyoco_server.domain.fleet.records import WorkerCode
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.fleet.records import Isolation, WorkerCode
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.runner_pool.code import Code, CodeReader
 from pyoco_server.worker.runner_pool.code_watch import CodeWatch
+from pyoco_server.worker.runner_pool.idle_runners import IdleRunners
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_pool.runner_group import RunnerGroup
 from pyoco_server.worker.runner_process.flow_announcement import log_left_out
@@ -47,9 +48,9 @@ class RunnerPool:
     """`size` warm runners that serve the flows of `resolver`; start it from the main thread (see `ForkClient.start`).
 
     `on_output(run_id, lines)` is called in the loop with the output of runners, with an empty run id before the first
-    run; it must neither wait nor raise. `flows` are those of the current environment: of the given names, else those
-    that the resolver declares. All runners import the same version of the code; with `code_reload` it is replaced when
-    files are saved.
+    run; it must neither wait nor raise. `announcement` has the flows of the current environment: of the given names,
+    else those that the resolver declares. All runners import the same version of the code; with `code_reload` it is
+    replaced when files are saved. `isolation`: see `idle_runners`.
     """
 
     stopped_by_kill = StopHow.KILLED
@@ -61,9 +62,11 @@ class RunnerPool:
         on_output: OnOutput,
         flow_names: Sequence[str] = (),
         *,
+        isolation: Isolation = "tenant",
         code_reload: bool = False,
     ) -> None:
-        self.flows: tuple[AnnouncedFlow, ...] = ()
+        self.announcement = FlowAnnouncement()
+        self.isolation: Isolation = isolation
         self._resolver = resolver
         self._flow_names = flow_names
         self._size = size
@@ -76,9 +79,8 @@ class RunnerPool:
         self._retired: set[RunnerGroup] = set()
         self._slots: list[asyncio.Task[None]] = []
         self._warm: set[ProcessRunner] = set()
-        self._borrowed: set[ProcessRunner] = set()
         self._spares: deque[ProcessRunner] = deque()
-        self._idle: asyncio.Queue[ProcessRunner | None] = asyncio.Queue()
+        self._idle = IdleRunners(size, isolation, self._is_current)
         self._switching = asyncio.Lock()
         self._closing = asyncio.Event()
 
@@ -86,7 +88,6 @@ class RunnerPool:
         """Returns when every runner is warm; `InvalidUsage` if the resolver cannot be loaded; may be repeated."""
         code = await asyncio.to_thread(self._reader.read)
         self._current = RunnerGroup(code, lease or EnvironmentLease(), self._on_output)
-        self._idle = asyncio.Queue()
         self._closing.clear()
         loop = asyncio.get_running_loop()
         first_tries: list[asyncio.Future[None]] = [loop.create_future() for _ in range(self._size)]
@@ -132,25 +133,22 @@ class RunnerPool:
             await asyncio.wait([self._watching])
             self._watching = None
         self._closing.set()
-        self._idle.put_nowait(None)
+        self._idle.close()
         for group in (self._current, *self._retired):
             await group.close()
         self._spares.clear()
         await asyncio.gather(*self._slots)
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[ProcessRunner]:
-        """A free, warm runner for the block; one that is still busy at its end is killed."""
-        runner = await self._next_idle()
-        self._borrowed.add(runner)
+    async def borrow(self, tenant_id: str | None = None) -> AsyncIterator[ProcessRunner]:
+        """A warm runner that may serve this tenant, for the block; one that is still busy at its end is killed."""
+        if self._closing.is_set():
+            raise RuntimeError("the runner pool is closed")
+        runner = await self._idle.take(tenant_id)
         try:
             yield runner
         finally:
-            self._borrowed.discard(runner)
-            if runner.is_busy or runner not in self._current.runners:
-                runner.kill()
-            elif runner.is_alive:
-                self._idle.put_nowait(runner)
+            self._idle.give_back(runner)
 
     @property
     def code(self) -> WorkerCode:
@@ -173,14 +171,8 @@ class RunnerPool:
     def fork_server_pid(self) -> int | None:
         return self._current.fork_server_pid
 
-    async def _next_idle(self) -> ProcessRunner:
-        while True:
-            runner = await self._idle.get()
-            if runner is None:
-                self._idle.put_nowait(None)  # for the next waiter
-                raise RuntimeError("the runner pool is closed")
-            if runner.is_alive and runner in self._current.runners:
-                return runner
+    def _is_current(self, runner: ProcessRunner) -> bool:
+        return runner in self._current.runners
 
     # --- one slot -----------------------------------------------------------------------------------------------------
 
@@ -231,7 +223,7 @@ class RunnerPool:
             # A runner without its resolver serves too: its jobs fail with the reason instead of waiting forever.
             self._warm.add(runner)
             if group is self._current:
-                self._idle.put_nowait(runner)
+                self._idle.add(runner)
             else:
                 runner.kill()  # forked just before the switch
         if error is not None:
@@ -271,8 +263,9 @@ class RunnerPool:
         old, self._current = self._current, fresh
         self._retired.add(old)
         self._spares = deque([first])
-        for runner in old.runners - self._borrowed:
-            runner.kill()
+        for runner in old.runners:
+            if not self._idle.is_borrowed(runner):
+                runner.kill()
         await self._close_if_empty(old)
         if first.loaded.result() is None:
             self._announce(await self._discover(fresh))
@@ -299,7 +292,7 @@ class RunnerPool:
         return await group.discover_flows(self._flow_names, loading_limit_sec=LOADING_LIMIT_SEC)
 
     def _announce(self, announcement: FlowAnnouncement) -> None:
-        self.flows = announcement.flows
+        self.announcement = announcement
         log_left_out(announcement)
 
     async def _close_if_empty(self, group: RunnerGroup) -> None:

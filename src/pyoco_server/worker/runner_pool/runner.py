@@ -214,9 +214,9 @@ class ProcessRunner(asyncio.Protocol):
             case ["ready", error]:
                 if not self.loaded.done():
                     self.loaded.set_result(error)
-            case ["announced", flows, left_out]:
+            case ["announced", flows, left_out, is_complete]:
                 if not self._flows.done():
-                    self._flows.set_result(announcement_from_wire(flows, left_out))
+                    self._flows.set_result(announcement_from_wire(flows, left_out, is_complete))
             case _:
                 raise ValueError(f"not a message of a runner: {message!r:.200}")
 

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from pyoco_server.domain.execution.state import StopHow, WheelUsed
-from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
+from pyoco_server.domain.fleet.flows import FlowAnnouncement
+from pyoco_server.domain.fleet.records import Isolation
 from pyoco_server.domain.run_logs.lines import LogLine
 from pyoco_server.trace import Step
 from pyoco_server.worker.output.capture import ThreadOutputCapture
@@ -27,9 +28,10 @@ class ThreadExecutor:
 
     stopped_by_kill = StopHow.ABANDONED
     code = None  # what the caller's program has imported
+    isolation: Isolation = "shared"  # threads of one process share everything
 
     def __init__(self, resolver: Resolver, flow_names: Sequence[str] = ()) -> None:
-        self.flows: tuple[AnnouncedFlow, ...] = ()
+        self.announcement = FlowAnnouncement()
         self._resolver = resolver
         self._flow_names = flow_names
         self._free = asyncio.Lock()
@@ -53,14 +55,14 @@ class ThreadExecutor:
         await asyncio.wait([answer], timeout=ANNOUNCE_LIMIT_SEC)
         late = FlowAnnouncement(left_out=(f"no answer within {ANNOUNCE_LIMIT_SEC:g} s",))
         announcement = answer.result() if answer.done() else late
-        self.flows = announcement.flows
+        self.announcement = announcement
         log_left_out(announcement)
 
     async def close(self) -> None:
         """Nothing to stop: abandoned threads cannot be reached."""
 
     @asynccontextmanager
-    async def borrow(self) -> AsyncIterator[ThreadRunner]:
+    async def borrow(self, tenant_id: str | None = None) -> AsyncIterator[ThreadRunner]:
         async with self._free:
             runner = ThreadRunner(self._resolver)
             try:

@@ -5,6 +5,7 @@ Runs user code, so only processes that run flows may call `announce_flows`. Erro
 
 from __future__ import annotations
 
+import inspect
 import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 from pyoco.core.models import Flow
+from pyoco.dsl.nodes import SubFlowNode, SwitchNode, TaskNode
 
 from pyoco_server.domain.fleet.flows import MAX_EDGES, MAX_FLOWS, AnnouncedFlow, FlowAnnouncement, bounded
 from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, MAX_NODES
@@ -19,6 +21,9 @@ from pyoco_server.trace import describe_error, encodable
 from pyoco_server.worker.runner_process.flow_loader import Resolver
 
 logger = logging.getLogger(__name__)
+
+# Arguments that take what is left; the engine fills arguments by name only.
+_COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 USER_CODE_RAISES = (Exception, SystemExit, KeyboardInterrupt)
 # The limit for the whole announcement, once user code is loaded.
@@ -54,7 +59,7 @@ def announce_flows(resolver: Resolver, names: Sequence[str] = (), *, build: bool
         except USER_CODE_RAISES as error:
             flows.append(AnnouncedFlow(name=name))
             left_out.append(_describe(f"graph of flow {name!r}", error))
-    return bounded(flows, left_out)
+    return bounded(flows, left_out, is_complete=len(flows) == len(names or known))
 
 
 def log_left_out(announcement: FlowAnnouncement) -> None:
@@ -91,7 +96,8 @@ def _find(resolver: Resolver | None, name: str, ready: object) -> Flow | None:
 def _announced(name: str, flow: Flow | None) -> AnnouncedFlow:
     if flow is None:
         return AnnouncedFlow(name=name)
-    return AnnouncedFlow(name=name, nodes=names_in_order(flow), edges=edges_of(flow, most=MAX_EDGES))
+    nodes, edges, (params, takes_others) = names_in_order(flow), edges_of(flow, most=MAX_EDGES), params_of(flow)
+    return AnnouncedFlow(name=name, nodes=nodes, edges=edges, params=params, takes_others=takes_others)
 
 
 def _describe(what: str, error: BaseException) -> str:
@@ -116,6 +122,56 @@ def names_in_order(flow: Flow) -> tuple[str, ...]:
             del waiting[name]
             ordered.append(name)
     return tuple(ordered)
+
+
+def result_tasks(flow: Flow) -> tuple[str, ...]:
+    """The tasks whose outputs are the result: those without successors; with loops or branches those of the last step.
+
+    Names of tasks that did not run may be among them.
+    """
+    if not flow.has_control_flow():
+        sources = {before.name for task in flow.tasks for before in task.dependencies}
+        return tuple(name for name in names_in_order(flow) if name not in sources)
+    found: dict[str, None] = {}
+    pending: list[Any] = [flow.build_program()]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, TaskNode):
+            found[node.task.name] = None
+        elif isinstance(node, SwitchNode):
+            pending += [case.target for case in reversed(node.cases)]
+        elif isinstance(node, SubFlowNode):
+            pending += node.steps[-1:]
+        else:
+            pending.append(node.body)
+    return tuple(found)
+
+
+def params_of(flow: Flow) -> tuple[tuple[tuple[str, bool], ...], bool]:
+    """The parameters that its tasks name, whether each is required, and whether others may be read.
+
+    A task with `ctx` may read any, and so may the expressions of loops and branches. An argument with the name of a
+    task is its result, and one with a configured input needs no parameter.
+    """
+    found: dict[str, bool] = {}
+    takes_others = flow.has_control_flow()
+    tasks = sorted(flow.tasks, key=lambda task: str(task.name))
+    given = {task.name for task in tasks} | {
+        path.split(".")[1] for task in tasks for path in task.outputs if "." in path
+    }
+    for task in tasks:
+        try:
+            arguments = inspect.signature(task.func).parameters
+        except (TypeError, ValueError):
+            takes_others = True
+            continue
+        takes_others = takes_others or "ctx" in arguments or bool(task.inputs)
+        for name, argument in arguments.items():
+            if name != "ctx" and name not in task.inputs and name not in given and argument.kind not in _COLLECTING:
+                # In a flow with branches the task may not run.
+                is_required = argument.default is argument.empty and not flow.has_control_flow()
+                found[name] = found.get(name, False) or is_required
+    return tuple(found.items()), takes_others
 
 
 def edges_of(flow: Flow, *, most: int) -> tuple[tuple[str, str], ...]:

@@ -34,7 +34,7 @@ from pyoco_server.trace import (
     describe_error,
     encodable,
 )
-from pyoco_server.worker.runner_process.flow_announcement import names_in_order
+from pyoco_server.worker.runner_process.flow_announcement import names_in_order, result_tasks
 from pyoco_server.worker.runner_process.flow_loader import Resolver, load_flow_yaml
 from pyoco_server.worker.runner_process.pooled_engine import PooledEngine
 from pyoco_server.worker.runner_process.progress import ProgressReporter, ProgressThrottle, TaskContext
@@ -156,7 +156,9 @@ def run_flow(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> RunEn
         _thread.run = None
     if cancel.is_set():
         return RunEnded(at=time.time(), how="cancelled")
-    return RunEnded(at=time.time(), how="completed") if failure is None else _failed(failure, mask)
+    if failure is not None:
+        return _failed(failure, mask)
+    return RunEnded(at=time.time(), how="completed", results=result_tasks(flow))
 
 
 def _failed(error: BaseException, mask: SecretMask) -> RunEnded:
@@ -199,7 +201,7 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch, mask:
 
     with cancel.calls(cancel_engine):
         try:
-            PooledEngine(trace_backend=trace).run(flow, dict(job.params), context)
+            PooledEngine(trace, job.artifact_dir).run(flow, dict(job.params), context)
         except Exception as error:
             if not cancel.is_set():
                 trace.fail_open_nodes(error)

@@ -109,11 +109,22 @@ class ForkServer:
             except ChildProcessError:
                 return
             if pid == 0:
+                self._kill_strays()
                 return
             if pid in self._runners:
                 self._runners.remove(pid)
                 process_tree.kill_group(pid)  # what a crashed runner left behind
                 self._send(["exited", pid, status])
+
+    def _kill_strays(self) -> None:
+        """Kills what dead runners left behind in other sessions; a live runner has adopted its own orphans.
+
+        Each kill is followed by SIGCHLD and another call, so one that forks meanwhile does not escape.
+        """
+        for child in process_tree.children_of(os.getpid()):
+            if child not in self._runners:
+                for descendant in (*process_tree.descendants_of(child), child):
+                    process_tree.kill(descendant)
 
     def _kill_everything(self) -> None:
         for pid in self._runners:

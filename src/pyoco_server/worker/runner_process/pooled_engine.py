@@ -4,8 +4,8 @@ The engine creates a thread pool for each run and shuts it down afterwards, whic
 threads are reused across runs, and a flow whose tasks form a chain runs in the engine's own thread.
 
 The engine imports its pool inside one of its methods. That method is rebound with an import function that returns ours;
-user code still gets the real `concurrent.futures`. The version of pyoco is pinned, and a test checks that the pool is
-used.
+user code still gets the real `concurrent.futures`. Its context of a run, which knows the folder of artifacts, is made
+by another method, which is rebound in the same way. The version of pyoco is pinned, and tests check both.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from types import FunctionType, SimpleNamespace
 from typing import Any, Self
 
 from pyoco.core import engine
+from pyoco.core.context import Context
 from pyoco.core.models import Flow
 
 
 class _ThreadState(threading.local):
     runs_chain = False
+    artifact_dir: str | None = None
 
 
 _thread = _ThreadState()
@@ -83,8 +85,13 @@ def _import(name: str, *rest: Any) -> Any:
     return _CONCURRENT if name == "concurrent.futures" else builtins.__import__(name, *rest)
 
 
+def _context(**fields: Any) -> Context:
+    return Context(artifact_dir=_thread.artifact_dir, **fields)
+
+
 def _rebind(method: Any) -> FunctionType:
-    namespace = {**method.__globals__, "__builtins__": {**vars(builtins), "__import__": _import}}
+    ours = {"__builtins__": {**vars(builtins), "__import__": _import}, "Context": _context}
+    namespace = {**method.__globals__, **ours}
     copy = FunctionType(method.__code__, namespace, method.__name__, method.__defaults__, method.__closure__)
     copy.__kwdefaults__ = method.__kwdefaults__
     return copy
@@ -93,14 +100,19 @@ def _rebind(method: Any) -> FunctionType:
 class PooledEngine(engine.Engine):  # type: ignore[misc]  # pyoco is not typed
     """An Engine whose runs, one after the other, share the threads of the process."""
 
+    _run = _rebind(engine.Engine.run)
     _run_flow = _rebind(engine.Engine._run_flow)
 
+    def __init__(self, trace_backend: Any, artifact_dir: str | None = None) -> None:
+        super().__init__(trace_backend)
+        self._artifact_dir = artifact_dir
+
     def run(self, flow: Flow, *args: Any, **kwargs: Any) -> Any:
-        _thread.runs_chain = _is_chain(flow)
+        _thread.runs_chain, _thread.artifact_dir = _is_chain(flow), self._artifact_dir
         try:
-            return super().run(flow, *args, **kwargs)
+            return self._run(flow, *args, **kwargs)
         finally:
-            _thread.runs_chain = False
+            _thread.runs_chain, _thread.artifact_dir = False, None
 
 
 def _is_chain(flow: Flow) -> bool:

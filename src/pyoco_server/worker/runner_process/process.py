@@ -5,7 +5,7 @@ receives requests and sends batched steps:
 
     reader:  ["run", job] ──▶ queue ──▶ main: run_job ──▶ outbox ──▶ ["steps", [step, …], ended | null]
              ["cancel", run id] ──▶ switch of that run              (after 10 ms, or with the end of the run)
-             ["announce", names] ──▶ queue ──▶ main: announce ──▶ ["announced", flows, left out]
+             ["announce", names] ──▶ queue ──▶ main: announce ──▶ ["announced", flows, left out, is complete]
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def _isolate(control: int, log: int, parent_pid: int) -> None:
     # A handler, because programs that tasks start would inherit SIG_IGN.
     signal.signal(signal.SIGINT, _ignored)
     os.setsid()
+    process_tree.adopt_orphans()  # so that they end with this runner
     die_with_parent(parent_pid, signal.SIGKILL)
     # Moved above the numbers that they get below.
     control, log = (fcntl.fcntl(one, fcntl.F_DUPFD, LOG_DESCRIPTOR + 1) for one in (control, log))
@@ -178,6 +179,7 @@ class RunnerProcess:
             self.capture.begin_run()
             ended = run_job(resolver, run.job, run.emit, run.cancel)
             state.restore()
+            process_tree.reap_ended_children()
             self.capture.end_run()  # before the end: the supervisor then finds all output
             run.end(ended)
 

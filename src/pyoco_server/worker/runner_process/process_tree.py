@@ -23,6 +23,13 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
+def reap_ended_children() -> None:
+    """Removes the entries of children that have ended, adopted ones included, from the process table."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            continue
+
+
 def children_of(pid: int) -> list[int]:
     """The pids of its children; none without /proc."""
     found: list[int] = []

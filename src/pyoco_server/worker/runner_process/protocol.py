@@ -76,12 +76,16 @@ class RunJob:
     attempt: int
     workflow_yaml: str | None = None  # without it the resolver finds the flow by its name
     callable_allow: tuple[str, ...] = ()
+    artifact_dir: str | None = None  # without it pyoco's own default, `artifacts` in the working directory
     secret_params: tuple[str, ...] = ()  # patterns of names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
-    """The run has ended and its runner is free again; `origin` is where the exception was raised."""
+    """The run has ended and its runner is free again; `origin` is where the exception was raised.
+
+    `results` are the tasks whose outputs are the result of a completed run.
+    """
 
     at: float
     how: EndKind
@@ -89,6 +93,7 @@ class RunEnded:
     message: str | None = None
     traceback: str | None = None
     origin: str | None = None
+    results: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,13 +121,13 @@ class RunUpdate:
 
 
 def announcement_to_wire(announcement: FlowAnnouncement) -> list[Any]:
-    return [flows_to_plain(announcement.flows), announcement.left_out]
+    return [flows_to_plain(announcement.flows), announcement.left_out, announcement.is_complete]
 
 
-def announcement_from_wire(flows: object, left_out: object) -> FlowAnnouncement:
+def announcement_from_wire(flows: object, left_out: object, is_complete: object) -> FlowAnnouncement:
     """Accepts anything, because user code may have written it; the result fits into the worker's record."""
     reasons = [one for one in left_out if isinstance(one, str)] if isinstance(left_out, list) else []
-    return bounded(flows_from_plain(flows), reasons)
+    return bounded(flows_from_plain(flows), reasons, is_complete=is_complete is True)
 
 
 def job_from_wire(fields: dict[str, Any]) -> RunJob:
@@ -166,9 +171,17 @@ def step_from_wire(wire: list[Any]) -> Step:
 
 
 def ended_to_wire(ended: RunEnded) -> list[Any]:
-    return [ended.at, ended.how, ended.error_type, ended.message, ended.traceback, ended.origin]
+    return [ended.at, ended.how, ended.error_type, ended.message, ended.traceback, ended.origin, ended.results]
 
 
 def ended_from_wire(wire: list[Any]) -> RunEnded:
-    at, how, error_type, message, traceback, origin = wire
-    return RunEnded(at=at, how=how, error_type=error_type, message=message, traceback=traceback, origin=origin)
+    at, how, error_type, message, traceback, origin, results = wire
+    return RunEnded(
+        at=at,
+        how=how,
+        error_type=error_type,
+        message=message,
+        traceback=traceback,
+        origin=origin,
+        results=tuple(str(name) for name in results),
+    )

@@ -108,7 +108,8 @@ class Supervisor:
             await self._registration.register()
             code = self._executor.code
             facts = {"code_version": code.version, "code_reload": code.reload} if code is not None else {}
-            logger.info("worker ready", extra=self._log_fields() | {"flows": len(self._executor.flows)} | facts)
+            flows = len(self._executor.announcement.flows)
+            logger.info("worker ready", extra=self._log_fields() | {"flows": flows} | facts)
             background = [asyncio.create_task(self._tick_forever())]
             if self._sync is not None:
                 background.append(asyncio.create_task(self._sync.run()))
@@ -319,8 +320,10 @@ class Supervisor:
         return {
             "current_run_ids": tuple(run_id for run_id, attempt in self._attempts.items() if attempt.is_running),
             "wheel_sync": None if self._sync is None else self._sync.wheel_sync,
-            "flows": self._executor.flows,
             "code": self._executor.code,
+            "isolation": self._executor.isolation,
+            "flows": self._executor.announcement.flows,
+            "flows_complete": self._executor.announcement.is_complete,
             **self._last_run,
         }
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from packaging.requirements import InvalidRequirement, Requirement
 
-from pyoco_server.domain.wheels.contents import check_contents
+from pyoco_server.domain.wheels.contents import MAX_LOADED_BYTES, check_contents
 from pyoco_server.domain.wheels.requirements import Candidate, LeftOut, Need, in_order_of_need
 from pyoco_server.domain.wheels.sync_state import NOTHING_INSTALLED, InstalledSet, Manifest
 from pyoco_server.domain.wheels.wheel import parse_wheel_name
@@ -236,7 +236,8 @@ def _required_by(file: Path) -> tuple[str, ...]:
     try:
         with zipfile.ZipFile(file) as wheel:
             names = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA") and name.count("/") == 1]
-            headers = email.parser.BytesParser().parsebytes(wheel.read(names[0]), headersonly=True)
+            with wheel.open(names[0]) as metadata:
+                headers = email.parser.BytesHeaderParser().parsebytes(metadata.read(MAX_LOADED_BYTES["METADATA"]))
             return tuple(Requirement(text).name for text in headers.get_all("Requires-Dist", []))
     except (
         OSError,

@@ -76,6 +76,7 @@ requests = st.builds(
     workflow_yaml_sha256=st.none() | texts,
     workflow_yaml_bytes=st.none() | st.integers(0, 2**40),
     replay_of=st.none() | st.just(RUN_ID),
+    rerun_of=st.none() | st.just(RUN_ID),
     work=st.sampled_from(Work),
     graph_version=st.none() | st.integers(1, 9),
 )
@@ -138,6 +139,7 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "tag": labels,
     "node_id": node_ids,
     "node_ids": st.lists(node_ids, max_size=3).map(tuple),
+    "result_nodes": st.lists(node_ids, max_size=3).map(tuple),
     "lease_until": st.none() | moments,
     "progress": st.none() | st.integers(0, 100) | st.floats(0, 100),
     "message": st.none() | texts,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -22,13 +23,22 @@ from pyoco_server.domain.fleet.flows import (
     flows_to_plain,
 )
 
-PIPELINE = AnnouncedFlow(name="pipeline", nodes=("load", "save"), edges=(("load", "save"),))
+PIPELINE = AnnouncedFlow(
+    name="pipeline",
+    nodes=("load", "save"),
+    edges=(("load", "save"),),
+    params=(("path", True), ("mode", False)),
+    takes_others=False,
+)
 BARE = AnnouncedFlow(name="bare")
 
 texts = st.text(max_size=300)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["name", "nodes", "edges"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["name", "nodes", "edges", "params", "takes_others"]), inner)
+    ),
     max_leaves=20,
 )
 flows = st.builds(
@@ -36,6 +46,7 @@ flows = st.builds(
     name=texts,
     nodes=st.lists(texts, max_size=5).map(tuple),
     edges=st.lists(st.tuples(texts, texts), max_size=3).map(tuple),
+    params=st.none() | st.dictionaries(texts, st.booleans(), max_size=3).map(lambda known: tuple(known.items())),
 )
 
 
@@ -93,7 +104,7 @@ def test_all_graphs_are_left_out_before_any_flow() -> None:
 
     announcement = bounded([*large, PIPELINE])
 
-    assert announcement.flows == tuple(AnnouncedFlow(name=flow.name) for flow in [*large, PIPELINE])
+    assert announcement.flows == tuple(replace(flow, nodes=(), edges=()) for flow in [*large, PIPELINE])
     assert announcement.left_out[0].startswith("graphs of flows")
     assert stored_bytes(announcement.flows) <= MAX_BYTES
 

@@ -191,10 +191,32 @@ def test_metadata_with_an_overlong_version_number_is_refused() -> None:
     refused(zipped({**described(), "demo-1.0.dist-info/METADATA": text}), "its METADATA is of")
 
 
-def test_only_the_beginning_of_long_metadata_is_read() -> None:
-    text = b"Name: demo\nVersion: 1.0\n\n" + b"A long description. " * 100_000
+def test_metadata_may_have_a_long_description() -> None:
+    text = b"Name: demo\nVersion: 1.0\n\n" + b"A long description. " * 20_000
 
     check(zipped({**described(), "demo-1.0.dist-info/METADATA": text}))
+
+
+@pytest.mark.parametrize("part", list(contents.MAX_LOADED_BYTES))
+def test_what_pip_loads_into_memory_is_limited(part: str) -> None:
+    text = described().get(f"demo-1.0.dist-info/{part}", b"") + b"\n" * (contents.MAX_LOADED_BYTES[part] + 1)
+
+    refused(zipped({**described(), f"demo-1.0.dist-info/{part}": text}), f"its {part} is larger than")
+
+
+def test_metadata_is_read_to_its_end() -> None:
+    text = b"Name: demo\nVersion: 1.0\n" + b"Keywords: a\n" * 30_000 + b"Name: other\n"
+
+    refused(zipped({**described(), "demo-1.0.dist-info/METADATA": text}), "Name and Version once")
+
+
+def test_a_size_that_the_sender_made_smaller_does_not_help() -> None:
+    path = "demo-1.0.dist-info/METADATA"
+    text = described()[path] + b"x" * 600_000
+    data = zipped({**described(), path: text})
+    claimed = data.replace(struct.pack("<L", len(text)), struct.pack("<L", 100))
+
+    refused(claimed, "is not a wheel")
 
 
 @given(st.data())

@@ -15,9 +15,12 @@ from typer import Argument, Option
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.answers import answer_without_option, read_answer
+from pyoco_server.cli.client.commands.runs import print_warnings
+from pyoco_server.cli.client.completions import graph_names, recent_ids, routing_tags
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import EVENTS, EXECUTION_FACTS, LIVE_HEAD, NODE_HEAD, apply_event, node_rows
 from pyoco_server.cli.client.following import continues, exit_code, fold, show_json
+from pyoco_server.cli.client.ids import full_id, remember_last
 from pyoco_server.cli.client.params import merge, parse_json, read_file
 from pyoco_server.cli.client.run_view import summary
 from pyoco_server.cli.stdout import is_terminal, show, show_facts, write, write_json, write_json_line, write_table
@@ -47,28 +50,45 @@ GRAPHS = Table(
     ("TITLE", "title"),
 )
 
-ExecutionIdArgument = Annotated[str, Argument(metavar="EXECUTION_ID", help="The execution.")]
+ExecutionIdArgument = Annotated[
+    str,
+    Argument(
+        metavar="EXECUTION_ID", help="The execution: its id or its beginning, or @last.", autocompletion=recent_ids
+    ),
+]
 
 
 @remote_command
 def execute(
     target: Target,
     ctx: typer.Context,
-    graph_id: Annotated[str, Argument(metavar="GRAPH_ID", help="A graph, a flow, or any name for an open graph.")],
-    tag: Annotated[str | None, Option(help="For a flow: which workers may run it.")] = None,
+    graph_id: Annotated[
+        str,
+        Argument(
+            metavar="GRAPH_ID", help="A graph, a flow, or any name for an open graph.", autocompletion=graph_names
+        ),
+    ],
+    words: opt.ParamWordsArgument = None,
+    tag: Annotated[
+        str | None,
+        Option("--tag", "--queue", help="For a flow: which workers may run it.", autocompletion=routing_tags),
+    ] = None,
     params_file: opt.ParamsFileOption = None,
     params: opt.ParamsOption = None,
     param: opt.ParamOption = None,
+    strict: opt.StrictOption = True,
     watch: Annotated[bool, Option("--watch", help="Show its nodes until it has ended.")] = False,
     form: Annotated[
         Literal["json", "status"] | None, Option("--output", "-o", help="What to print: json, or status with --watch.")
     ] = None,
 ) -> int:
-    """Create an execution and start it. Params are merged in the order given; the last one wins."""
-    merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
+    """Create an execution and start it. Params are merged in the order given, words last; the last one wins."""
+    merged = merge(ctx.meta["order"], words, params_file=params_file, params=params, param=param)
     with connected(target) as client:
-        accepted = client.execute(graph_id, merged, tag)
+        accepted = client.execute(graph_id, merged, tag, strict=strict)
+        print_warnings(accepted)
         execution_id = accepted["executionId"]
+        remember_last(target, client, execution_id)
         if tag is None:
             _warn_about_open_graph(client, execution_id)
         if watch:
@@ -138,11 +158,13 @@ def _print_how_to_approve(execution_id: str, event: Any) -> None:
 
 
 @remote_command
-def execution(target: Target, execution_id: ExecutionIdArgument, form: opt.TableOutput = "table") -> None:
-    """Show an execution and its nodes."""
-    wanted = opt.valid_id("an execution id", execution_id)
+def execution(
+    target: Target, execution_id: ExecutionIdArgument, at: opt.AtOption = None, form: opt.TableOutput = "table"
+) -> None:
+    """Show an execution and its nodes, as they are or as they were."""
+    wanted, as_of = opt.valid_id("an execution id", execution_id), opt.as_of(at)
     with connected(target) as client:
-        found = client.get_execution(wanted)
+        found = client.get_execution(full_id(target, client, wanted), as_of)
     show_facts(form, found, EXECUTION_FACTS)
     if form == "table" and found["nodes"]:
         write_table(NODE_HEAD, node_rows(found), NODE_STYLES)
@@ -153,11 +175,12 @@ def events(
     target: Target,
     execution_id: ExecutionIdArgument,
     follow: Annotated[bool, Option("--follow", "-f", help="Continue with new events, until it has ended.")] = False,
-    form: opt.TableOutput = "table",
+    form: opt.PlainOutput = "table",
 ) -> None:
     """List the events of an execution: what happened, when (UTC) and by whom; as JSON, one event per line."""
     wanted = opt.valid_id("an execution id", execution_id)
     with connected(target) as client:
+        wanted = full_id(target, client, wanted)
         if follow:
             write_one: Callable[[Any], None] = write_json_line if form == "json" else _write_event
             with continues("execution", wanted), closing(client.follow_events(wanted)) as stream:
@@ -212,6 +235,7 @@ def approve(
         )
     parsed = None if answer is None else read_answer(answer)
     with connected(target) as client:
+        wanted = full_id(target, client, wanted)
         chosen = _waiting_node(client.get_execution(wanted), node)
         node_id, attempt = chosen["nodeId"], chosen["attempt"]
         if reject:

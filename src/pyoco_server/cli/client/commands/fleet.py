@@ -10,8 +10,10 @@ from typer import Option
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.commands.runs import print_submitted
+from pyoco_server.cli.client.completions import flow_names, routing_tags
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.following import exit_code, follow_run
+from pyoco_server.cli.client.ids import remember_last
 from pyoco_server.cli.stdout import show, write, write_json
 from pyoco_server.cli.suggestions import command_line
 from pyoco_server.cli.tables import Table, moment, text
@@ -46,6 +48,7 @@ WORKERS = Table(
     ("HIDDEN", lambda worker: "yes" if worker.get("hidden") else None),
     ("FLOWS", "flows", lambda names: str(len(names)) if isinstance(names, list) and names else "-"),
     ("CODE", "code", _code),
+    ("ISOLATION", "isolation"),
     ("WHEELS", "wheel_sync", _installed_wheels),
 )
 DEAD_LETTERS = Table(
@@ -99,8 +102,11 @@ def metrics(target: Target) -> None:
 def dlq(
     target: Target,
     reason: Annotated[str | None, Option(help="Only of this reason, such as execution_error or max_deliver.")] = None,
-    tag: Annotated[str | None, Option("--tag", help="Only jobs with this routing tag.")] = None,
-    flow: Annotated[str | None, Option("--flow", help="Only jobs of this flow.")] = None,
+    tag: Annotated[
+        str | None,
+        Option("--tag", "--queue", help="Only jobs with this routing tag.", autocompletion=routing_tags),
+    ] = None,
+    flow: Annotated[str | None, Option("--flow", help="Only jobs of this flow.", autocompletion=flow_names)] = None,
     limit: opt.LimitOption = None,
     cursor: opt.CursorOption = None,
     form: opt.ListOutput = "json",
@@ -122,6 +128,7 @@ def dlq_replay(
     opt.check_timeout(timeout_sec, waits=watch, option="--watch")
     with connected(target) as client:
         replayed = client.replay_dead_letter(seq)
+        remember_last(target, client, replayed["run_id"])
         if not watch:
             write_json(replayed)
             return output.OK

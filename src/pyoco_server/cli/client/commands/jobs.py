@@ -12,10 +12,12 @@ from typer import Argument, Option
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.commands.logs import follow_job
-from pyoco_server.cli.client.commands.runs import print_submitted
+from pyoco_server.cli.client.commands.runs import print_submitted, print_warnings
+from pyoco_server.cli.client.completions import flow_names
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import as_run
 from pyoco_server.cli.client.following import exit_code
+from pyoco_server.cli.client.ids import for_each, full_id, remember_last
 from pyoco_server.cli.client.params import merge
 from pyoco_server.cli.client.run_view import took_sec
 from pyoco_server.cli.stdout import show, show_facts, show_lines, write, write_json
@@ -23,7 +25,7 @@ from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.cli.tables import STYLES, Json, Table, duration, inline_json, moment
 from pyoco_server.cli.terminal_escape import escape_line
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.http_client import JobStatus
+from pyoco_server.http_client import Job, JobStatus
 
 # The page limit of the server.
 MAX_PAGE = 200
@@ -67,7 +69,11 @@ LABELS = Table(("LABEL", "tag"), ("JOBS", "count"))
 def submit(
     target: Target,
     ctx: typer.Context,
-    flow: Annotated[str | None, Option(help="Which flow runs it; the server's default flow if absent.")] = None,
+    words: opt.WordsArgument = None,
+    flow: Annotated[
+        str | None,
+        Option(help="Which flow runs it; the server's default flow if absent.", autocompletion=flow_names),
+    ] = None,
     tag: opt.TagOption = None,
     label: Annotated[list[str] | None, Option(help="A label to find it by; may be repeated.")] = None,
     params_file: opt.ParamsFileOption = None,
@@ -77,15 +83,19 @@ def submit(
         float | None,
         Option("--timeout-sec", min=0.001, max=opt.MAX_SEC, help="Stop a job that takes longer; it is then failed."),
     ] = None,
+    strict: opt.StrictOption = True,
     follow: Annotated[bool, Option("--follow", "-f", help="Show its output, as `job follow` does.")] = False,
     form: Annotated[
         Literal["json", "status"] | None, Option("--output", "-o", help="What to print: json, or with --follow lines.")
     ] = None,
 ) -> int:
-    """Submit a job. Params are merged in the order given; the last one wins."""
-    merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
+    """Submit a job. Params are merged in the order given, words last; the last one wins."""
+    chosen, pairs = opt.flow_and_words(words, flow, "--flow")
+    merged = merge(ctx.meta["order"], pairs, params_file=params_file, params=params, param=param)
     with connected(target) as client:
-        job = client.submit_job(merged, flow=flow, tag=tag, tags=label or (), timeout_sec=timeout_sec)
+        job = client.submit_job(merged, flow=chosen, tag=tag, tags=label or (), timeout_sec=timeout_sec, strict=strict)
+        print_warnings(job)
+        remember_last(target, client, job["id"])
         if follow:
             print_submitted(job["id"])
             return exit_code(follow_job(client, job["id"], "json" if form == "json" else "text"))
@@ -101,23 +111,33 @@ def ls(
     target: Target,
     label: Annotated[list[str] | None, Option(help="Only jobs with this label; repeatable: with all.")] = None,
     status: Annotated[JobStatus | None, Option(case_sensitive=False, help="Only jobs of this status.")] = None,
+    since: opt.SinceOption = None,
+    until: opt.UntilOption = None,
     limit: Annotated[int, Option(min=1, max=10_000, help="How many at most; 50 by default.")] = 50,
     form: opt.TableOutput = "table",
 ) -> None:
     """List jobs, newest first; removed ones are left out."""
     with connected(target) as client:
-        pages = client.iter_jobs(tags=label or (), status=status, limit=min(limit, MAX_PAGE))
+        pages = client.iter_jobs(
+            tags=label or (), status=status, limit=min(limit, MAX_PAGE), **opt.submitted(since, until)
+        )
         jobs = list(islice(pages, limit))
-    show(form, {"jobs": jobs}, JOBS, jobs)
+    show(form, {"jobs": jobs}, JOBS, jobs, Job.__annotations__)
 
 
 @remote_command
-def get(target: Target, job_id: opt.JobIdArgument, form: opt.TableOutput = "table") -> None:
-    """Show a job."""
-    wanted = opt.valid_id("a job id", job_id)
+def get(target: Target, job_ids: opt.JobIdArguments, at: opt.AtOption = None, form: opt.TableOutput = "table") -> int:
+    """Show jobs, as they are or as they were."""
+    wanted, as_of = [opt.valid_id("a job id", job_id) for job_id in job_ids], opt.as_of(at)
+    jobs: list[Json] = []
     with connected(target) as client:
-        job = client.get_job(wanted)
-    show_facts(form, job, JOB_FACTS)
+        code = for_each(target, client, wanted, lambda job_id: jobs.append(client.get_job(job_id, as_of)))
+    if len(wanted) > 1 and form != "table":
+        show(form, jobs, JOBS)
+        return code
+    for job in jobs:
+        show_facts(form, job, JOB_FACTS)
+    return code
 
 
 @remote_command
@@ -132,6 +152,7 @@ def tag(
     wanted = opt.valid_id("a job id", job_id)
     _check_labels(action, labels or [])
     with connected(target) as client:
+        wanted = full_id(target, client, wanted)
         for label in labels or []:
             if action == "add":
                 client.add_job_tag(wanted, label)
@@ -166,10 +187,13 @@ def tags(
 
 
 @remote_command
-def rm(target: Target, job_ids: Annotated[list[str], Argument(metavar="JOB_ID...", help="The jobs.")]) -> None:
+def rm(target: Target, job_ids: opt.JobIdArguments) -> int:
     """Cancel jobs that still run, and remove finished ones from the lists. A missing job is not an error."""
     wanted = [opt.valid_id("a job id", job_id) for job_id in job_ids]
+
+    def remove(job_id: str) -> None:
+        client.delete_job(job_id)
+        output.print_stderr(output.localized(f"removed: {job_id}", f"削除しました: {job_id}"))
+
     with connected(target) as client:
-        for job_id in wanted:
-            client.delete_job(job_id)
-            output.print_stderr(output.localized(f"removed: {job_id}", f"削除しました: {job_id}"))
+        return for_each(target, client, wanted, remove)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from pyoco_server import __version__
 from pyoco_server.cli import output
 from pyoco_server.cli.stdout import write
 from pyoco_server.cli.suggestions import CLIENT as PROGRAM
 from pyoco_server.cli.suggestions import command_line
+from pyoco_server.cli.version import version_line
 from pyoco_server.errors import InvalidUsage
 
 FILES = ("flow.yaml", "tasks.py")
@@ -67,9 +66,4 @@ def completion(
 
 def version() -> None:
     """Print the version of this client; `doctor` shows that of the server."""
-    write(version_line())
-
-
-def version_line() -> str:
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    return f"{PROGRAM} {__version__} (Python {python})"
+    write(version_line(PROGRAM))

@@ -9,10 +9,11 @@ from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
-from pyoco_server.cli.client.connection import Target, connected, remote_command
+from pyoco_server.cli.client.connection import RETRIES, Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import as_run
-from pyoco_server.cli.client.following import continues, exit_code, job_continues
-from pyoco_server.cli.client.run_view import summary
+from pyoco_server.cli.client.following import continues, end_of_watch, exit_code, job_continues, merge_event
+from pyoco_server.cli.client.ids import full_id
+from pyoco_server.cli.client.run_view import TERMINAL, changes, summary
 from pyoco_server.cli.stdout import RawOutput, draw, is_terminal, write, write_json, write_json_line
 from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.cli.tables import Json, stamp
@@ -45,8 +46,9 @@ def run_logs(
 ) -> None:
     """Show the output of a run: each line with its time (UTC) and its task."""
     wanted = opt.required_run_id(run_id, run_id_option)
-    show = _line_writer(form)
+    show = line_writer(form)
     with connected(target) as client:
+        wanted = full_id(target, client, wanted)
         if follow:
             with continues("run", wanted):
                 for line in client.follow_run_logs(wanted, tail=tail):
@@ -84,10 +86,11 @@ def job_logs(
                 example=command_line(["job", "logs", wanted, "--text", text]),
             )
     with connected(target) as client:
+        wanted = full_id(target, client, wanted)
         if text is not None:
             _download(client, wanted, text)
             return
-        show = _line_writer(form)
+        show = line_writer(form)
         page: Any = {}
         for page in _pages(client, wanted, tail, since, task, level):
             for entry in page["entries"]:
@@ -142,12 +145,12 @@ def job_follow(
         raise invalid(f"{after[:80]!r} is not a place", {after: "3.87"})
     filters: dict[str, Any] = {"tail": tail, "task": task, "level": level, "since_token": since, "after": after}
     with connected(target) as client:
-        return exit_code(follow_job(client, wanted, form, **filters))
+        return exit_code(follow_job(client, full_id(target, client, wanted), form, **filters))
 
 
 def follow_job(client: PyocoHttpClient, job_id: str, form: str, **filters: Any) -> str | None:
     """Show the output of a job to its end, then a summary; returns its status."""
-    show = _line_writer(form)
+    show = line_writer(form)
     with client.follow_job_logs(job_id, **filters) as lines, job_continues(job_id, lambda: lines.place):
         for entry in lines:
             show(entry)
@@ -157,7 +160,41 @@ def follow_job(client: PyocoHttpClient, job_id: str, form: str, **filters: Any) 
     return lines.status
 
 
-def _line_writer(form: str) -> Callable[[Any], None]:
+def follow_with_logs(target: Target, run_id: str, form: str, timeout_sec: float | None) -> Json:
+    """Show the run and its output until it ends: changes of status on stderr, lines of output on stdout."""
+    import asyncio  # here: most commands need no event loop
+
+    with continues("run", run_id):
+        try:
+            run = asyncio.run(_follow_both(target, run_id, form, timeout_sec))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+    end_of_watch(run, run_id, output.print_stderr)
+    return run
+
+
+async def _follow_both(target: Target, run_id: str, form: str, timeout_sec: float | None) -> Json:
+    import asyncio
+
+    run: Json = {}
+    show = line_writer(form)
+    async with target.async_client(retries=RETRIES) as client, asyncio.TaskGroup() as group:
+
+        async def show_output() -> None:
+            async for line in client.follow_run_logs(run_id):
+                show(line)
+
+        lines = group.create_task(show_output())
+        async for event in client.watch(run_id, include="records", timeout_sec=timeout_sec):
+            before, run = run, merge_event(run, event)
+            for line in changes(before, run):
+                output.print_stderr(line)
+        if run.get("status") not in TERMINAL:
+            lines.cancel()
+    return run
+
+
+def line_writer(form: str) -> Callable[[Any], None]:
     if form == "json":
         return write_json_line
     if not is_terminal():

@@ -29,6 +29,7 @@ from pyoco_server.http_api.protocol.request_parsing import (
     read_with_params,
     services_of,
 )
+from pyoco_server.http_api.protocol.submissions import check_execution
 from pyoco_server.http_api.protocol.times import QueryAsOf, parse_as_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import EXECUTIONS
@@ -53,9 +54,9 @@ def _command(request: Request, body: bytes, **options: Any) -> IdempotentRequest
     return IdempotentRequest(request, of_json(body), required=True, replay_status=200, **options)
 
 
-def _accepted(handled: CommandResult, name: str, context: CommandContext) -> Response:
+def _accepted(handled: CommandResult, name: str, context: CommandContext, **more: Any) -> Response:
     translate.raise_rejection(handled, name)
-    return json_response(translate.accepted_out(handled, name, context), 202)
+    return json_response(translate.accepted_out(handled, name, context, **more), 202)
 
 
 @requires_scope(Scope.RUNS_WRITE)
@@ -74,8 +75,9 @@ async def create_execution(request: Request) -> Response:
     )
     async with _command(request, body, new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
+            found = await check_execution(request, new, strict=asked.strict and not turn.context.resumed)
             handled = await executions.create(new, RunId(turn.resource_id), turn.context)
-            once.response = _accepted(handled, "CreateExecution", turn.context)
+            once.response = _accepted(handled, "CreateExecution", turn.context, **{"warnings": found} if found else {})
     return once.answer
 
 

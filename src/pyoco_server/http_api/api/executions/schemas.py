@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from pyoco_server.http_api.api.graph_models import ConditionalEdgeOut
-from pyoco_server.http_api.protocol.fields import OpenCamel, Strict
+from pyoco_server.http_api.protocol.fields import WARNINGS, OpenCamel, Strict
 
 ExecutionStatus = Literal["ACTIVE", "COMPLETED", "FAILED", "CANCELED"]
 NodeState = Literal["IDLE", "READY", "RUNNING", "WAITING", "SUCCEEDED", "FAILED", "CANCELED"]
@@ -53,6 +53,11 @@ class CreateBody(CommandBody):
         pattern=r"^[A-Za-z0-9_-]+$",
         max_length=64,
         description="For a flow: which workers may run it. Absent: the default tag, or one that it is announced under.",
+    )
+    strict: bool = Field(
+        default=False,
+        description="Reject (422, ERR-PYOCO-0083) what is neither a graph nor a flow, and what a flow does not accept, "
+        "as far as the running workers announce all of their flows. Otherwise these are `warnings`.",
     )
 
 
@@ -156,6 +161,7 @@ class Accepted(OpenCamel):
     correlation_id: str
     idempotency_key: str
     version: int = Field(description="The execution as it was then: `GET /executions/{executionId}?at=<version>`.")
+    warnings: list[str] | None = Field(default=None, description=WARNINGS)
 
 
 class NodeOut(OpenCamel):

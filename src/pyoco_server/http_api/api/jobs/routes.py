@@ -28,6 +28,7 @@ from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.fields import Label, RangesQuery, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read, services_of
+from pyoco_server.http_api.protocol.submissions import check_run
 from pyoco_server.http_api.protocol.times import QueryAsOf, parse_as_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import job_failures
@@ -39,7 +40,7 @@ JobIdPath = Annotated[str, Path(alias="id", description="The job's id, as given 
 _LOCATION = {"description": "Where the job is.", "schema": {"type": "string"}, "example": f"/jobs/{schemas.JOB_ID}"}
 _CREATED: dict[int | str, dict[str, Any]] = {
     201: {
-        "model": schemas.Job,
+        "model": schemas.JobCreated,
         "description": "Stored and queued; no kill of any process can lose it now",
         "headers": {"Location": _LOCATION},
     },
@@ -100,12 +101,13 @@ class TagsQuery(Strict):
 async def submit_job(request: Request) -> Response:
     """Store and queue a job. 201 means: no kill of any process can lose it now."""
     executions, body = services_of(request).executions, await request.body()
-    asked, labels = translate.submit_request(body, executions.config, caller_of(request))
+    asked, labels, strict = translate.submit_request(body, executions.config, caller_of(request))
 
     async with IdempotentRequest(request, of_json(body), new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
+            found = check_run(request, asked, strict=strict and not turn.context.resumed)
             execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
-            job = translate.job_out(to_snapshot(execution), parameters=True)
+            job = translate.job_out(to_snapshot(execution), parameters=True) | ({"warnings": found} if found else {})
             once.response = json_response(job, 201, {"Location": f"/jobs/{job['id']}"})
     return once.answer
 

@@ -7,7 +7,16 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from pyoco_server.domain.execution.state import MAX_LABELS
-from pyoco_server.http_api.protocol.fields import FlowName, Label, OpenCamel, Strict, Tag, TimeoutSec
+from pyoco_server.http_api.protocol.fields import (
+    WARNINGS,
+    FlowName,
+    Label,
+    OpenCamel,
+    Strict,
+    StrictFlag,
+    Tag,
+    TimeoutSec,
+)
 
 JobStatus = Literal["pending", "running", "completed", "failed", "canceled"]
 DateTime = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examples=["2026-02-18T12:00:00.000Z"])]
@@ -27,6 +36,7 @@ class JobSubmitRequest(Strict):
     flow: FlowName | None = Field(default=None, description="Absent: the flow in PYOCO_JOBS_DEFAULT_FLOW.")
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     timeout_sec: TimeoutSec = None
+    strict: StrictFlag = False
 
 
 class TagRequest(Strict):
@@ -56,6 +66,12 @@ class Job(JobListed):
     """A job in its present state."""
 
     parameters: dict[str, Any] = Field(default_factory=dict, examples=[{"input": "data.csv", "mode": "fast"}])
+
+
+class JobCreated(Job):
+    """The new job."""
+
+    warnings: list[str] | None = Field(default=None, description=WARNINGS)
 
 
 class JobList(OpenCamel):

@@ -27,7 +27,7 @@ _MAX_INTEGER = 2**63 - 1  # the largest integer of SQLite; JSON may hold more
 _ENDS: Mapping[str, JobStatus] = {"COMPLETED": "completed", "FAILED": "failed", "CANCELLED": "canceled"}
 
 
-def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...]]:
+def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Request, tuple[str, ...], bool]:
     asked = request_parsing.read_with_params(JobSubmitRequest, body, config)
     request = request_parsing.request_of(
         caller,
@@ -37,7 +37,7 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
         tag=asked.tag,
         timeout_sec=asked.timeout_sec,
     )
-    return request, request_parsing.labels_of(asked.tags)
+    return request, request_parsing.labels_of(asked.tags), asked.strict
 
 
 def status_of(run: Mapping[str, Any]) -> JobStatus:

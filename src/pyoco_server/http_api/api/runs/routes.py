@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -44,6 +44,7 @@ from pyoco_server.http_api.protocol.request_parsing import (
     request_of,
     services_of,
 )
+from pyoco_server.http_api.protocol.submissions import check_run
 from pyoco_server.http_api.protocol.times import QueryAsOf, parse_as_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.negotiation import preferred_language
@@ -67,16 +68,18 @@ def _shown(fleet: FleetView, snapshot: Mapping[str, Any], *, records: bool) -> b
 async def submit_run(request: Request) -> Response:
     """Store and queue a run. 200 means: no kill of any process can lose it now."""
     executions, body = services_of(request).executions, await request.body()
-    asked, labels = parse_submit(body, executions.config, caller_of(request))
+    asked, labels, strict = parse_submit(body, executions.config, caller_of(request))
 
     async with IdempotentRequest(request, of_json(body), new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
+            found = check_run(request, asked, strict=strict and not turn.context.resumed)
             execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
-            once.response = accepted(execution, executions.stores.durability)
+            once.response = accepted(execution, executions.stores.durability, found)
     return once.answer
 
 
-def parse_submit(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Run, tuple[str, ...]]:
+def parse_submit(body: bytes, config: NatsBackendConfig, caller: Caller) -> tuple[Run, tuple[str, ...], bool]:
+    """The run, its labels, and whether it is rejected where no worker can run it."""
     asked = read_with_params(schemas.RunSubmitRequest, body, config)
     run = request_of(
         caller,
@@ -86,11 +89,12 @@ def parse_submit(body: bytes, config: NatsBackendConfig, caller: Caller) -> tupl
         tag=asked.tag,
         timeout_sec=asked.timeout_sec,
     )
-    return run, (run.tag,) if asked.tags is None else labels_of(asked.tags)
+    return run, (run.tag,) if asked.tags is None else labels_of(asked.tags), asked.strict
 
 
-def accepted(execution: Execution, durability: str) -> Response:
-    return json_response({"run_id": execution.execution_id, "status": "PENDING", "durability": durability})
+def accepted(execution: Execution, durability: str, warnings: Sequence[str] = ()) -> Response:
+    body: dict[str, Any] = {"run_id": execution.execution_id, "status": "PENDING", "durability": durability}
+    return json_response(body | {"warnings": warnings} if warnings else body)
 
 
 router.add_api_route(

@@ -9,7 +9,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.queries.cursors import MAX_CURSOR_CHARS
 from pyoco_server.domain.queries.query import RunQuery
-from pyoco_server.http_api.protocol.fields import FlowName, Label, Open, RangesQuery, Strict, Tag, TimeoutSec
+from pyoco_server.http_api.protocol.fields import (
+    STRICT,
+    WARNINGS,
+    FlowName,
+    Label,
+    Open,
+    RangesQuery,
+    Strict,
+    StrictFlag,
+    Tag,
+    TimeoutSec,
+)
 
 RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
@@ -26,6 +37,7 @@ class RunSubmitRequest(Strict):
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     tags: list[Label] | None = Field(default=None, max_length=64, description="Labels; `[tag]` when absent.")
     timeout_sec: TimeoutSec = None
+    strict: StrictFlag = False
 
 
 class RunYamlFields(Strict):
@@ -34,6 +46,12 @@ class RunYamlFields(Strict):
     flow_name: FlowName
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
     timeout_sec: float | None = Field(default=None, gt=0, le=MAX_TIMEOUT_SEC, allow_inf_nan=False)
+    strict: bool = Field(default=False, description=STRICT)
+    params: str = Field(
+        default="{}",
+        description="A JSON object with values for keys of `flow.defaults`, which it overrides.",
+        examples=['{"name": "Ann"}'],
+    )
 
 
 class RunSubmitYamlRequest(RunYamlFields):
@@ -59,6 +77,26 @@ class RunAccepted(BaseModel):
     run_id: str
     status: Literal["PENDING"]
     durability: Literal["fsynced", "replicated", "buffered"]
+    warnings: list[str] | None = Field(default=None, description=WARNINGS)
+
+
+class RunRerunRequest(Strict):
+    """Changes of a rerun."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"params": {"name": "Ann"}}})
+
+    params: dict[str, Any] = Field(default_factory=dict, description="They override those of the original.")
+    strict: StrictFlag = False
+
+
+class RerunAccepted(BaseModel):
+    """The new run. That of a graph is RUNNING at once: its first nodes are ready."""
+
+    run_id: str
+    status: Literal["PENDING", "RUNNING"]
+    durability: Literal["fsynced", "replicated", "buffered"]
+    rerun_of: str
+    warnings: list[str] | None = Field(default=None, description=WARNINGS)
 
 
 class CancelReceipt(BaseModel):
@@ -137,7 +175,16 @@ class RunSnapshot(Open):
     tenant_id: str | None = None
     api_key_id: str | None = None
     replay_of: str | None = Field(default=None, description="The run that this one replays from a dead letter.")
+    rerun_of: str | None = Field(default=None, description="The run that was run again as this one.")
     graph_version: int | None = None
+    result: Any = Field(
+        default=None,
+        description="What a completed run returned: the output of the task without successors, or an object of outputs "
+        "by task if there are several. Absent while there is none.",
+    )
+    result_truncated: bool | None = Field(
+        default=None, description="true: the result was too large; it is null, or described by its size and beginning."
+    )
     error: str | None = None
     error_code: str | None = None
     last_lines: list[str] | None = None

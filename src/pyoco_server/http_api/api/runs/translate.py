@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from pyoco_server.domain.execution.result import Result, result_of
 from pyoco_server.domain.execution.snapshot import public_view
 from pyoco_server.http_api.responses import streams
 from pyoco_server.services.projections.lists import Item, ItemPage
@@ -20,8 +21,18 @@ _TASK_FIELDS = ("run_id", "flow_name", "status", "tasks", "task_records", "task_
 
 
 def run_out(snapshot: Mapping[str, Any], facts: Mapping[str, Any], *, records: bool) -> bytes:
-    """A run with the present facts about its worker."""
-    return orjson.dumps({**public_view(snapshot, records=records), **facts})
+    """A run with its result, if it has one, and the present facts about its worker."""
+    return orjson.dumps({**public_view(snapshot, records=records), **_result(snapshot), **facts})
+
+
+def _result(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    match result_of(snapshot):
+        case None:
+            return {}
+        case Result(value, is_truncated=True):
+            return {"result": value, "result_truncated": True}
+        case Result(value):
+            return {"result": value}
 
 
 def watch_event(update: WatchUpdate, facts_of: FactsOf, *, records: bool) -> bytes:

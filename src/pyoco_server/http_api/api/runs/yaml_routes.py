@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from pyoco_server.adapters.flow_graph import read_flow_file_aside
@@ -18,19 +21,23 @@ from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.forms import FORM, Parts, read_form
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_form
 from pyoco_server.http_api.protocol.request_parsing import (
+    FEW_MARKS,
     bounded_json,
     caller_of,
     largest_params,
+    parse_json,
     request_of,
     services_of,
     validate,
 )
+from pyoco_server.http_api.protocol.submissions import check_run
 from pyoco_server.http_api.responses.problems import answers
 from pyoco_server.services.executions.submit import Workflow
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
-FIELDS = ("workflow", "flow_name", "tag", "timeout_sec")
+FIELDS = ("workflow", "flow_name", "tag", "timeout_sec", "strict", "params")
+MAX_NAMED = 50
 CURL = "-F workflow=@flow.yaml -F flow_name=main"
 
 
@@ -53,7 +60,7 @@ async def submit_run_yaml(request: Request) -> Response:
         caller_of(request),
         config,
         flow_name=fields.flow_name,
-        params=bounded_json(workflow.flow.defaults, largest_params(config), "params"),
+        params=bounded_json(_params(workflow.flow.defaults, fields.params), largest_params(config), "params"),
         tag=fields.tag,
         timeout_sec=fields.timeout_sec,
     )
@@ -61,11 +68,26 @@ async def submit_run_yaml(request: Request) -> Response:
     digest = of_form(FormPart.of(name, content) for name, content in contents.items())
     async with IdempotentRequest(request, digest, new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
+            found = check_run(request, workflow.stamped(asked), strict=fields.strict and not turn.context.resumed)
             execution = await executions.submit(
                 asked, (asked.tag,), turn.context, workflow, run_id=RunId(turn.resource_id)
             )
-            once.response = accepted(execution, executions.stores.durability)
+            once.response = accepted(execution, executions.stores.durability, found)
     return once.answer
+
+
+def _params(defaults: Mapping[str, Any], text: str) -> Mapping[str, Any]:
+    """The defaults of the file with these values; a key that it does not have is a mistake."""
+    given = parse_json(text.encode(), FEW_MARKS)
+    if not isinstance(given, dict):
+        raise InvalidRequest("params must be a JSON object")
+    unknown = [name for name in given if name not in defaults]
+    if unknown and not defaults:
+        raise InvalidRequest(f"params: {unknown[0][:60]!r} is given, but the file has no flow.defaults")
+    if unknown:
+        known = ", ".join(list(defaults)[:MAX_NAMED])
+        raise InvalidRequest(f"params: {unknown[0][:60]!r} is not a key of flow.defaults, which has {known}")
+    return {**defaults, **given}
 
 
 def _too_large(limit: int) -> WorkflowTooLarge:
