@@ -34,6 +34,7 @@ from pyoco_server.services.container import Services
 from pyoco_server.services.context import Stores
 from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.execution_cache import ExecutionCache
+from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.graphs import GraphService
@@ -144,6 +145,7 @@ def build_services(
         config=config,
         stores=stores,
         executions=executions,
+        reruns=RerunService(executions=executions),
         lists=lists,
         claims=ClaimService(executions=executions, lists=lists, queue=queue),
         topics=topics,

@@ -17,7 +17,7 @@ import typer.main
 from pyoco_server.adapters.flow_graph import read_flow_file
 from pyoco_server.cli.client.program import ALL_COMMANDS, app
 from support.shells import RunClient
-from support.stand_in import StandIn
+from support.stand_in import Refusal, StandIn
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN_ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
@@ -154,6 +154,16 @@ def test_params_go_to_the_server_in_the_order_of_the_command_line(end: RunClient
         "timeout_sec": 90.0,
         "strict": True,
     }
+
+
+def test_a_rerun_sends_the_params_that_change(end: RunClient, server: StandIn) -> None:
+    server.responses[f"/runs/{RUN_ID}/rerun"] = {"run_id": RUN_ID, "status": "PENDING", "rerun_of": RUN_ID}
+
+    code = end("rerun", RUN_ID, "--param", "n=2")
+
+    assert code == 0
+    assert server.requests == [("POST", f"/runs/{RUN_ID}/rerun")]
+    assert json.loads(server.bodies[0]) == {"params": {"n": 2}, "strict": True}
 
 
 def test_no_strict_queues_what_no_worker_can_run_and_prints_the_warnings(end: RunClient, server: StandIn) -> None:
@@ -373,22 +383,53 @@ def test_completion_works_in_a_zsh_without_configuration(end: RunClient, tmp_pat
     assert (shell.stdout.strip(), shell.stderr) == ("_pyoco_client_completion", "")
 
 
-def test_commands_options_and_choices_are_completed() -> None:
-    def completed(words: str) -> list[str]:
-        environment = {
-            "PYTHONPATH": str(ROOT / "src"),
-            "_PYOCO_CLIENT_COMPLETE": "complete_bash",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split(" ")) - 1),
-        }
-        printed = subprocess.run(
-            [sys.executable, "-c", START], env=os.environ | environment, capture_output=True, check=True, text=True
-        )
-        return printed.stdout.split()
+def completed(words: str) -> list[str]:
+    """What a bash completes; nothing may be printed beside it."""
+    environment = {
+        "PYTHONPATH": str(ROOT / "src"),
+        "_PYOCO_CLIENT_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    printed = subprocess.run(
+        [sys.executable, "-c", START], env=os.environ | environment, capture_output=True, check=True, text=True
+    )
+    assert printed.stderr == ""
+    return printed.stdout.split()
 
+
+def test_commands_options_and_choices_are_completed() -> None:
     assert completed("pyoco-client sub") == ["submit", "submit-yaml"]
     assert completed("pyoco-client watch --unt") == ["--until-terminal"]
     assert completed("pyoco-client list --output ") == ["json", "table"]
     assert completed("pyoco-client job ta") == ["tag", "tags"]
     assert completed("pyoco-client job logs --lev") == ["--level"]
     assert completed("pyoco-client job ls --status c") == ["completed", "canceled"]
+
+
+def test_flows_tags_and_ids_are_completed_from_the_server(server: StandIn) -> None:
+    server.responses["/graphs"] = {
+        "items": [{"graphId": "hello", "source": "flow"}, {"graphId": "help", "source": "graph"}],
+        "nextCursor": None,
+    }
+    server.responses["/runs"] = [RUN | {"tag": "gpu"}, RUN | {"tag": "cpu"}]
+
+    assert completed("pyoco-client submit he") == ["hello"]
+    assert completed("pyoco-client execute he") == ["hello", "help"]
+    assert completed("pyoco-client submit hello na") == []
+    assert completed("pyoco-client submit --queue g") == ["gpu"]
+    assert completed("pyoco-client cancel 0190") == [RUN_ID]
+    assert completed(f"pyoco-client --server {server.address} watch ") == [RUN_ID]
+
+
+def test_completion_is_silent_where_the_server_does_not_answer(server: StandIn) -> None:
+    server.responses["/graphs"] = Refusal(401, "ERR-PYOCO-0014", "no credentials")
+
+    assert completed("pyoco-client submit he") == []
+    assert completed("pyoco-client --server http://127.0.0.1:1 watch ") == []
+    assert completed("pyoco-client --profile gone watch ") == []
+
+
+def test_without_a_command_the_help_is_shown(end: RunClient) -> None:
+    assert end() == 0
+    assert "Usage: pyoco-client [OPTIONS] COMMAND [ARGS]..." in end.printed().out

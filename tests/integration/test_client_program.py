@@ -179,6 +179,35 @@ def test_a_heartbeat_removes_no_fields(server: StandIn, tmp_path: Path) -> None:
     assert sum("task load RUNNING" in line for line in program.out.all()) == 1
 
 
+def test_with_logs_output_goes_to_stdout_and_changes_of_status_to_stderr(server: StandIn, tmp_path: Path) -> None:
+    line = {"n": 1, "ts": 1.0, "task": "load", "level": "INFO", "stream": "stdout", "message": HOSTILE, "attempt": 1}
+    server.responses[f"/runs/{RUN_ID}/logs"] = {
+        "run_id": RUN_ID,
+        "items": [line],
+        "next_token": "t",
+        "complete": True,
+    }
+
+    with client("watch", RUN_ID, "--logs", "--until-terminal", cwd=tmp_path, env=variables(server)) as program:
+        code = program.exit_code()
+
+    assert code == 0
+    assert program.out.all() == ["1970-01-01T00:00:01.000Z load \ufffd]0;owned\ufffd[red]日本語[/red]"]
+    assert [line.split()[1:3] for line in program.err.all()[:2]] == [["run", "PENDING"], ["task", "load"]]
+    assert program.err.all()[-1].startswith(f"run {RUN_ID} COMPLETED")
+
+
+def test_with_logs_an_error_of_one_stream_ends_both(server: StandIn, tmp_path: Path) -> None:
+    server.responses[f"/runs/{RUN_ID}/watch"] = event_stream(run("RUNNING"), stays_open=True)
+    server.responses[f"/runs/{RUN_ID}/logs"] = Refusal(403, "ERR-PYOCO-0015", "no scope for logs")
+
+    with client("watch", RUN_ID, "--logs", cwd=tmp_path, env=variables(server)) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    assert "error: no scope for logs [ERR-PYOCO-0015]" in program.err.all()
+
+
 def test_as_json_every_event_is_a_line(server: StandIn, tmp_path: Path) -> None:
     with client("watch", RUN_ID, "--output", "json", cwd=tmp_path, env=variables(server)) as program:
         program.exit_code()

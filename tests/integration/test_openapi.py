@@ -74,6 +74,7 @@ OPERATIONS = [
     "GET /runs/{run_id}/logs",
     "GET /runs/{run_id}/watch",
     "POST /runs/{run_id}/cancel",
+    "POST /runs/{run_id}/rerun",
     "GET /runs/{run_id}/explain",
     "GET /workers",
     "PATCH /workers/{worker_id}",

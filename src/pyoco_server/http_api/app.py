@@ -22,6 +22,7 @@ from pyoco_server.http_api.api.jobs import routes as jobs
 from pyoco_server.http_api.api.jobs import stream_routes as jobs_streams
 from pyoco_server.http_api.api.jobs import ws_routes as jobs_sockets
 from pyoco_server.http_api.api.runs import log_routes as runs_logs
+from pyoco_server.http_api.api.runs import rerun_routes as runs_rerun
 from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
@@ -39,6 +40,7 @@ from pyoco_server.logs import configure_logging
 WITH_ROUTES = (
     runs,
     runs_yaml,
+    runs_rerun,
     runs_logs,
     watch,
     executions,

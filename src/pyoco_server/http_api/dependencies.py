@@ -19,6 +19,7 @@ from pyoco_server.http_api.protocol.request_parsing import caller_of, services_o
 from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.context import Stores
 from pyoco_server.services.dead_letters import DeadLetterService
+from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.graphs import GraphService
@@ -76,6 +77,7 @@ def check_given_once(request: HTTPConnection, refusal: type[PyocoError], repeata
 ConfigDep = Annotated[NatsBackendConfig, _service("config")]
 StoresDep = Annotated[Stores, _service("stores")]
 ExecutionsDep = Annotated[ExecutionService, _service("executions")]
+RerunsDep = Annotated[RerunService, _service("reruns")]
 ListsDep = Annotated[ListService, _service("lists")]
 TopicsDep = Annotated[RunTopics, _service("topics")]
 RunLogsDep = Annotated[RunLogService, _service("run_logs")]

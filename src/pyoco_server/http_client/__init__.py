@@ -67,6 +67,7 @@ __all__ = [
     "PyocoHttpError",
     "Reason",
     "Replayed",
+    "Rerun",
     "RunAccepted",
     "RunExplanation",
     "RunLogs",

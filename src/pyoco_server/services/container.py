@@ -10,6 +10,7 @@ from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.claims.claim_node import ClaimService
 from pyoco_server.services.context import Stores
 from pyoco_server.services.dead_letters import DeadLetterService
+from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.graphs import GraphService
@@ -29,6 +30,7 @@ class Services:
     config: NatsBackendConfig
     stores: Stores
     executions: ExecutionService
+    reruns: RerunService
     lists: ListService
     claims: ClaimService
     topics: RunTopics

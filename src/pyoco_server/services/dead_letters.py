@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from pyoco_server.domain.execution.commands import CreateExecution
-from pyoco_server.domain.execution.events import ExecutionCreated, NodeCreated, StoredCommit
 from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.state import Execution, Work, empty_execution
 from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import DeadLetterNotFound, DeadLetterNotReplayable, RunNotFound
+from pyoco_server.services.executions.rerun import create_again
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import IdempotentAttempt
 from pyoco_server.services.maintenance.dead_jobs import INVALID_JOB
@@ -87,7 +86,9 @@ class DeadLetterService:
                 seq=seq,
                 run_id=original,
             )
-        create = _create_again(execution, commits, at=stores.clock.now(), api_key_id=api_key_id)
+        # Queued at once, also where the original waited for its start: a replay is never started by hand.
+        request = replace(execution.request, replay_of=original, rerun_of=None, api_key_id=api_key_id, work=Work.QUEUED)
+        create = create_again(commits[0].commit, request, execution.labels, at=stores.clock.now())
         created = await self.executions.submit_command(create, attempt.context, run_id=RunId(attempt.resource_id))
         logger.info("dead letter replayed", extra={"run_id": created.execution_id, "replay_of": original, "seq": seq})
         return created
@@ -110,20 +111,3 @@ def _replayable(dead_letter: DeadLetter) -> RunId:
         return parse_run_id(dead_letter.run_id)
     except RunNotFound as malformed:
         raise DeadLetterNotReplayable("the dead letter names no run of this server; submit it anew") from malformed
-
-
-def _create_again(
-    execution: Execution, commits: Sequence[StoredCommit], *, at: float, api_key_id: str | None
-) -> CreateExecution:
-    first = commits[0].commit.events
-    created = next(event for event in first if isinstance(event, ExecutionCreated))
-    # Queued at once, also where the original waited for its start: a replay is never started by hand.
-    request = replace(execution.request, replay_of=execution.execution_id, api_key_id=api_key_id, work=Work.QUEUED)
-    return CreateExecution(
-        at=at,
-        request=request,
-        labels=execution.labels,
-        graph=created.graph,
-        node_ids=tuple(event.node_id for event in first if isinstance(event, NodeCreated)) if not created.graph else (),
-        workflow_yaml=created.workflow_yaml,
-    )

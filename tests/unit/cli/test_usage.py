@@ -9,13 +9,16 @@ from pathlib import Path
 import pytest
 import typer
 
+from pyoco_server import __version__
 from pyoco_server.cli import admin, output, server, worker
+from pyoco_server.cli.client import program as client
 from pyoco_server.cli.process import find_broker
 from pyoco_server.config import NatsBackendConfig
 from support.programs import clean_environment
 
 SERVER, WORKER = (server.app, "pyoco-server"), (worker.app, "pyoco-worker")
 ADMIN = (admin.app, "pyoco-server-admin")
+CLIENT = (client.app, "pyoco-client")
 
 
 def end(monkeypatch: pytest.MonkeyPatch, program: tuple[typer.Typer, str], *arguments: str) -> int | str | None:
@@ -75,6 +78,16 @@ def test_help_shows_an_example(
 ) -> None:
     assert end(monkeypatch, arguments[0], *arguments[1]) == 0
     assert "Example: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("program", [SERVER, WORKER, ADMIN, CLIENT], ids=lambda value: value[1])
+def test_every_program_has_a_version_and_a_short_option_for_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], program: tuple[typer.Typer, str]
+) -> None:
+    assert end(monkeypatch, program, "--version") == 0
+    assert capsys.readouterr().out.startswith(f"{program[1]} {__version__} (Python ")
+    assert end(monkeypatch, program, "-h") == 0
+    assert capsys.readouterr().out.startswith(f"Usage: {program[1]} [OPTIONS]")
 
 
 @pytest.mark.parametrize("name", ["server", "worker", "admin", "client"])

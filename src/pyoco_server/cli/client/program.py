@@ -57,6 +57,7 @@ COMMANDS = (
     Entry("watch", runs.watch, f"watch {EXAMPLE_ID} --until-terminal"),
     Entry("logs", logs.run_logs, f"logs {EXAMPLE_ID} --follow --tail 100"),
     Entry("cancel", cancel.cancel, f"cancel {EXAMPLE_ID} --wait --timeout-sec 60"),
+    Entry("rerun", runs.rerun, f"rerun {EXAMPLE_ID} name=Ann --watch"),
     Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
     Entry("open", runs.open_run, "open @last"),
     Entry("execute", executions.execute, "execute release version=1.4.0 --watch"),

@@ -54,6 +54,7 @@ RUN_FACTS = Table(
     ("error", "error"),
     ("stopped", lambda run: joined(run.get("timeout"), "how")),
     ("replay of", "replay_of"),
+    ("rerun of", "rerun_of"),
     ("cancel", lambda run: joined(run.get("cancel"), "how", "reason")),
 )
 

@@ -17,7 +17,14 @@ from pyoco_server.domain.queries.query import Listed, SnapshotSeen, terms_of
 from pyoco_server.domain.queries.steps import Step, StepKind
 
 MAX_ERROR_CHARS = 500
-_OPTIONAL_IN_SUMMARY = ("cancel_requested_at", "archived_at", "timeout_sec", "workflow_yaml_sha256", "replay_of")
+_OPTIONAL_IN_SUMMARY = (
+    "cancel_requested_at",
+    "archived_at",
+    "timeout_sec",
+    "workflow_yaml_sha256",
+    "replay_of",
+    "rerun_of",
+)
 _CODES = {status: code for code, status in enumerate(NodeStatus)}
 _READY, _RUNNING, _WAITING = (_CODES[status] for status in (NodeStatus.READY, NodeStatus.RUNNING, NodeStatus.WAITING))
 
@@ -88,6 +95,7 @@ class _Snapshot(msgspec.Struct):
     timeout_sec: float | None = None
     workflow_yaml_sha256: str | None = None
     replay_of: str | None = None
+    rerun_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from pyoco_server.http_client._async.base import AsyncMethods
 from pyoco_server.http_client.models.runs import (
     TERMINAL,
     LogEntry,
+    Rerun,
     RunAccepted,
     RunExplanation,
     RunLogs,
@@ -237,6 +238,21 @@ class AsyncRunMethods(AsyncMethods):
         if not wait or snapshot.get("status") in TERMINAL:
             return snapshot
         return await self._streams.wait(run_id, timeout_sec)
+
+    async def rerun(
+        self,
+        run_id: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        strict: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Rerun:
+        """Run it again as a new run with the same flow, params, tag, labels and YAML; `params` override those of the
+        original."""
+        body = {"params": dict(params or {}), "strict": strict or None}
+        return await self._transport.send(
+            change("POST", f"{run_path(run_id)}/rerun", idempotency_key, body, creates=True)
+        )
 
     async def get_run_logs(
         self,

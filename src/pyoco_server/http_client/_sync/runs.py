@@ -11,6 +11,7 @@ from pyoco_server.http_client._sync.base import Methods
 from pyoco_server.http_client.models.runs import (
     TERMINAL,
     LogEntry,
+    Rerun,
     RunAccepted,
     RunExplanation,
     RunLogs,
@@ -238,6 +239,19 @@ class RunMethods(Methods):
         if not wait or snapshot.get("status") in TERMINAL:
             return snapshot
         return self._streams.wait(run_id, timeout_sec)
+
+    def rerun(
+        self,
+        run_id: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        strict: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Rerun:
+        """Run it again as a new run with the same flow, params, tag, labels and YAML; `params` override those of the
+        original."""
+        body = {"params": dict(params or {}), "strict": strict or None}
+        return self._transport.send(change("POST", f"{run_path(run_id)}/rerun", idempotency_key, body, creates=True))
 
     def get_run_logs(
         self,

@@ -27,6 +27,12 @@ class RunAccepted(TypedDict):
     warnings: NotRequired[list[str]]
 
 
+class Rerun(RunAccepted):
+    """The new run, and the one that it repeats."""
+
+    rerun_of: str
+
+
 class RunSummary(TypedDict):
     """A run in a list; with `include` it also has the fields of a snapshot."""
 
@@ -99,6 +105,7 @@ class RunSnapshot(TypedDict):
     workflow_yaml_bytes: NotRequired[int | None]
     replay_of: NotRequired[str | None]
     code_version: NotRequired[str]
+    rerun_of: NotRequired[str | None]
     wheels: NotRequired[list[WheelUsed]]
 
 

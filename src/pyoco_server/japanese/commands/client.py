@@ -47,6 +47,9 @@ TEXTS = {
     "The runs: ids or their beginnings, or @last.": "run の id かその先頭部分、または @last（最後に投入したもの）。複数可。",
     "As it was: a time as for --since, or a version.": "過去の状態。--since と同じ形式の時刻か version。",
     "Print the address of a run for a browser.": "run をブラウザで見るためのアドレスを表示します。",
+    "Run it again: a new run with the same flow, tag, labels and YAML, and its params where none are given.": (
+        "同じ flow・tag・ラベル・YAML の新しい run として再実行します。指定しない params は元の run と同じです。"
+    ),
     "The same, as an option.": "同じものをオプションで指定します。",
     "More fields; may be repeated.": "追加で取得する項目。繰り返し可。",
     "Show the tasks of a run and their records.": "run の task とその記録を表示します。",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 TEXTS = {
+    "params: {name} is not a parameter of the file of this run, which has {names}": (
+        "params: {name} はこの run のファイルのパラメーターではありません（パラメーター: {names}）"
+    ),
     "no worker is running now, and the run waits for one": "稼働中の worker がないため、run は worker を待ちます",
     "no running worker serves the tag {tag}, did you mean {near}?": (
         "tag {tag} を担当する稼働中の worker はありません。もしかして: {near}"

@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Rerun": "run を再実行する",
+    "Run it again: a new run with the same flow, params, tag, labels and YAML. The original stays as it is.": (
+        "同じ flow・params・tag・ラベル・YAML の新しい run として再実行します。元の run は変わりません。"
+    ),
+    "Changes of a rerun.": "再実行での変更です。",
+    "They override those of the original.": "元の run の params より優先されます。",
+    "The new run. That of a graph is RUNNING at once: its first nodes are ready.": (
+        "新しい run です。graph の run は最初の node が実行可能になり、すぐに RUNNING になります。"
+    ),
+    "The run that was run again as this one.": "この run の元になった run です。",
     "A JSON object with values for keys of `flow.defaults`, which it overrides.": (
         "`flow.defaults` のキーに対する値の JSON オブジェクト。defaults より優先されます。"
     ),
@@ -129,6 +139,7 @@ TEXTS = {
     "A run in a list.": "一覧の run です。",
     "Grows with every change of the run.": "run が変化するたびに増えます。",
     "The run that this one replays from a dead letter.": "dead letter から再実行した元の run。",
+    "The task whose limit it is; absent for that of the run.": "この制限時間を持つ task。run の制限時間ならありません。",
     "A hash of the flows' sources that it ran with; absent when its worker names none.": (
         "実行に使った flow のソースのハッシュ。worker が示さなければありません。"
     ),

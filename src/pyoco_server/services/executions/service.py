@@ -90,7 +90,16 @@ class ExecutionService(SubmitService):
 
     async def create(self, asked: NewExecution, run_id: RunId, context: CommandContext) -> CommandResult:
         """Create an execution under this id; once this returns, killing any process cannot lose it."""
-        command = await self._create_command(asked)
+        return await self._create(await self._create_command(asked), run_id, context)
+
+    async def create_and_start(self, command: CreateExecution, run_id: RunId, context: CommandContext) -> Execution:
+        """Create an execution whose nodes are claimed, and start it. A continued request continues both."""
+        (await self._create(command, run_id, context)).accepted()
+        # A commit of its own: the id of the context is that of the creation.
+        started = await self.start(run_id, replace(context, commit_id=None, resumed=False, hold=None))
+        return started.execution
+
+    async def _create(self, command: CreateExecution, run_id: RunId, context: CommandContext) -> CommandResult:
         result = await commit(self.stores, empty_execution(run_id), command, context)
         if result.refused is None:
             await self.stores.snapshots.advance(result.execution, create=True)

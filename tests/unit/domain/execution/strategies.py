@@ -76,6 +76,7 @@ requests = st.builds(
     workflow_yaml_sha256=st.none() | texts,
     workflow_yaml_bytes=st.none() | st.integers(0, 2**40),
     replay_of=st.none() | st.just(RUN_ID),
+    rerun_of=st.none() | st.just(RUN_ID),
     work=st.sampled_from(Work),
     graph_version=st.none() | st.integers(1, 9),
 )

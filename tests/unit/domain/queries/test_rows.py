@@ -69,7 +69,13 @@ def test_a_snapshot_becomes_a_row_with_all_its_columns() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("cancel_requested_at", 5.0), ("archived_at", 9.0), ("timeout_sec", 2.5), ("replay_of", str(OTHER))],
+    [
+        ("cancel_requested_at", 5.0),
+        ("archived_at", 9.0),
+        ("timeout_sec", 2.5),
+        ("replay_of", str(OTHER)),
+        ("rerun_of", str(OTHER)),
+    ],
 )
 def test_an_optional_field_is_in_the_summary_when_it_has_a_value(name: str, value: object) -> None:
     assert summary_of(**{name: value})[name] == value

@@ -106,6 +106,33 @@ def submit_yaml(
         return then.show(client, accepted)
 
 
+@remote_command
+def rerun(
+    target: Target,
+    ctx: typer.Context,
+    run_id: opt.RunIdArgument = None,
+    words: opt.ParamWordsArgument = None,
+    run_id_option: opt.RunIdOption = None,
+    params_file: opt.ParamsFileOption = None,
+    params: opt.ParamsOption = None,
+    param: opt.ParamOption = None,
+    strict: opt.StrictOption = True,
+    wait: WaitOption = False,
+    watch: WatchOption = False,
+    logs: LogsOption = False,
+    timeout_sec: opt.TimeoutOption = None,
+    form: SubmitOutput = None,
+) -> int:
+    """Run it again: a new run with the same flow, tag, labels and YAML, and its params where none are given."""
+    then = AfterSubmit(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
+    then.check()
+    wanted = opt.required_run_id(run_id, run_id_option)
+    merged = merge(ctx.meta["order"], words, params_file=params_file, params=params, param=param)
+    with connected(target) as client:
+        accepted = client.rerun(full_id(target, client, wanted), merged, strict=strict)
+        return then.show(client, accepted)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AfterSubmit:
     """What happens after a run is submitted: its id, its end or its course is shown."""

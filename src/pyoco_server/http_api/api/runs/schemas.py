@@ -80,6 +80,25 @@ class RunAccepted(BaseModel):
     warnings: list[str] | None = Field(default=None, description=WARNINGS)
 
 
+class RunRerunRequest(Strict):
+    """Changes of a rerun."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"params": {"name": "Ann"}}})
+
+    params: dict[str, Any] = Field(default_factory=dict, description="They override those of the original.")
+    strict: StrictFlag = False
+
+
+class RerunAccepted(BaseModel):
+    """The new run. That of a graph is RUNNING at once: its first nodes are ready."""
+
+    run_id: str
+    status: Literal["PENDING", "RUNNING"]
+    durability: Literal["fsynced", "replicated", "buffered"]
+    rerun_of: str
+    warnings: list[str] | None = Field(default=None, description=WARNINGS)
+
+
 class CancelReceipt(BaseModel):
     """The state of a cancel."""
 
@@ -98,6 +117,7 @@ class TimeoutReceipt(BaseModel):
     reached_at: float
     stopped_at: float
     how: str
+    task: str | None = Field(default=None, description="The task whose limit it is; absent for that of the run.")
 
 
 class RunSummary(Open):
@@ -155,6 +175,7 @@ class RunSnapshot(Open):
     tenant_id: str | None = None
     api_key_id: str | None = None
     replay_of: str | None = Field(default=None, description="The run that this one replays from a dead letter.")
+    rerun_of: str | None = Field(default=None, description="The run that was run again as this one.")
     graph_version: int | None = None
     result: Any = Field(
         default=None,
