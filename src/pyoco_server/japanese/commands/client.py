@@ -45,6 +45,7 @@ TEXTS = {
     "Show it while it runs, as `watch` does.": "`watch` と同じように実行中の様子を表示します。",
     "Stop waiting; the run continues.": "この秒数で待機をやめます。run は継続します。",
     "What to print: json, or status with --watch.": "出力形式。既定は json、--watch では status。",
+    "What to print: json, or status with filters.": "出力形式。既定は json、条件による指定では status。",
     "Run a flow.yaml; its params are the flow's defaults, overridden by those given.": (
         "flow.yaml を実行します。params は flow の defaults で、指定したものが優先されます。"
     ),

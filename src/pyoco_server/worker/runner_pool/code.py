@@ -144,15 +144,16 @@ def _without_following(path: str, flags: int) -> int:
 
 
 def _python_files(roots: list[str], *, follow_links: bool, on_limit: Callable[[], None]) -> Iterator[tuple[str, str]]:
-    """(name relative to its root, path in the folder behind links), in an order that depends on names only."""
-    left, seen = MAX_ENTRIES, set[str]()
+    """(name relative to its root, path), in an order that depends on names only.
+
+    Paths keep the names of links: a link that is changed later does not matter to who has read it.
+    """
+    left = MAX_ENTRIES
     for root in roots:
-        folders = deque([("", os.path.realpath(root))])
+        real_root = os.path.realpath(root)
+        folders: deque[tuple[str, str, tuple[str, ...]]] = deque([("", real_root, (real_root,))])
         while folders:
-            name, folder = folders.popleft()
-            if folder in seen:
-                continue
-            seen.add(folder)
+            name, folder, real_folders = folders.popleft()
             try:
                 with os.scandir(folder) as scanned:
                     entries = sorted(scanned, key=lambda entry: entry.name)
@@ -171,4 +172,6 @@ def _python_files(roots: list[str], *, follow_links: bool, on_limit: Callable[[]
                 if entry.name.endswith(".py"):
                     yield inner, entry.path
                 elif entry.name.isidentifier() and entry.name not in INSTALLED and entry.is_dir():
-                    folders.append((inner, os.path.realpath(entry.path) if entry.is_symlink() else entry.path))
+                    real = os.path.realpath(entry.path)
+                    if real not in real_folders:
+                        folders.append((inner, entry.path, (*real_folders, real)))
