@@ -92,13 +92,6 @@ def test_the_example_runs(client: httpx.Client) -> None:
     assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
 
 
-def test_the_printed_next_command_works_without_named_flows(system: Program) -> None:
-    words = [line for line in system.err.all() if line.startswith("try: ")]
-
-    assert len(words) == 1
-    assert "/runs/yaml -F workflow=@flow.yaml -F flow_name=" in words[0]
-
-
 def test_a_flow_file_run_of_a_killed_worker_continues_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "tasks_of_ours.py").write_text(TASKS)
     signpost = tmp_path / "go-on"
