@@ -48,19 +48,19 @@ async def damaged(broker: Broker, config: NatsBackendConfig, folder: Path) -> tu
             (await handle(stores, run_id, start, GATEWAY)).accepted()
         done = CompleteExecution(at=2.0, instance_id=OURS)
         (await handle(stores, finished, done, GATEWAY)).accepted()
-        assert (await client.get("/ready")).json()["events"] == "complete"
+        await ready_with(client, "complete")
     broker.kill()
     cut_events(folder)
     broker.start()
     return whole, running, finished
 
 
-async def warned(client: httpx.AsyncClient, patience_sec: float = 20.0) -> dict[str, Any]:
-    """The answer of /ready as soon as it warns."""
+async def ready_with(client: httpx.AsyncClient, found: str, patience_sec: float = 20.0) -> dict[str, Any]:
+    """The answer of /ready as soon as its `events` are these."""
     async with asyncio.timeout(patience_sec):
         while True:
             ready: dict[str, Any] = (await client.get("/ready")).json()
-            if ready.get("events") == "lost":
+            if ready.get("events") == found:
                 return ready
             await asyncio.sleep(0.01)
 
@@ -72,7 +72,7 @@ async def test_a_run_whose_events_are_lost_is_ended_and_explained(
 
     async with serving(config) as client:
         ended = await wait_for_status(client, running, "FAILED")
-        ready = await warned(client)
+        ready = await ready_with(client, "lost")
         explained = (await client.get(f"/runs/{finished}/explain")).json()
         metrics = (await client.get("/metrics")).text
         statuses = [(await client.get(f"/runs/{run_id}")).json()["status"] for run_id in (whole, finished)]
@@ -92,7 +92,7 @@ async def test_a_run_whose_events_are_lost_is_ended_and_explained(
 async def test_doctor_warns_of_lost_events(broker: Broker, config: NatsBackendConfig, tmp_path: Path) -> None:
     await damaged(broker, config, tmp_path)
     async with serving(config) as client:
-        ready = await warned(client)
+        ready = await ready_with(client, "lost")
 
     findings = list(events(ready))
 

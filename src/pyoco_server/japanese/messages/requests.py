@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 TEXTS = {
+    "{name} and {alias} are the same field and differ": "{name} と {alias} は同じ項目ですが、値が異なります",
+    "no running worker announces the flow {flow}, did you mean {near}?": (
+        "flow {flow} を公開している稼働中の worker はありません。もしかして: {near}"
+    ),
+    "no running worker announces the flow {flow}": ("flow {flow} を公開している稼働中の worker はありません"),
+    "{flow} is not the name of a flow": ("{flow} は flow の名前ではありません"),
+    "{flow} is not served under the tag {tag}": ("flow {flow} は tag {tag} では提供されていません"),
     "params: {name} is not a parameter of the file of this run, which has {names}": (
         "params: {name} はこの run のファイルのパラメーターではありません（パラメーター: {names}）"
     ),
