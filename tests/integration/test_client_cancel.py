@@ -54,7 +54,7 @@ def test_without_a_terminal_nothing_is_cancelled_by_filters_unless_yes_is_given(
 
 
 def test_filters_select_everything_that_has_not_ended_first_what_waits(end: RunClient, server: StandIn) -> None:
-    assert end(*BY_FILTERS, "--yes", "-o", "status") == 0
+    assert end(*BY_FILTERS, "--yes") == 0
 
     printed = end.printed()
     assert printed.out.splitlines() == [f"{A} CANCELLING", f"{B} CANCELLED"]
@@ -68,12 +68,25 @@ def test_filters_select_everything_that_has_not_ended_first_what_waits(end: RunC
 def test_an_error_of_one_run_does_not_stop_the_rest(end: RunClient, server: StandIn) -> None:
     server.responses[f"/runs/{A}/cancel"] = Refusal(404, "ERR-PYOCO-0005", "run not found")
 
-    assert end("cancel", "--status", "running", "--yes") == 1
+    assert end("cancel", "--status", "running", "--yes", "--json", "run_id") == 1
 
     printed = end.printed()
     assert [one["run_id"] for one in json.loads(printed.out)] == [B]
     assert f"error: {A}: run not found [ERR-PYOCO-0005]" in printed.err
-    assert printed.err.endswith("cancelled: 1 have ended, 0 are stopping, 1 errors\n")
+    assert printed.err.endswith("cancelled: 1 have ended, 0 are stopping, errors: 1\n")
+
+
+def test_a_run_that_does_not_end_in_time_does_not_stop_the_wait_for_the_rest(end: RunClient, server: StandIn) -> None:
+    going = {"run_id": A, "snapshot": run(A, "CANCELLING"), "ts": 1.0}
+    server.responses[f"/runs/{A}/watch"] = Events((("snapshot", going),), stays_open=True)
+    server.responses[f"/runs/{A}"] = run(A, "CANCELLING")
+
+    assert end("cancel", A, B, "--wait", "--timeout-sec", "0.3", "-o", "status") == 1
+
+    printed = end.printed()
+    assert printed.out.splitlines() == [f"{A} CANCELLING", f"{B} CANCELLED"]
+    assert f"error: {A}: " in printed.err
+    assert printed.err.endswith("cancelled: 1 have ended, 1 are stopping, errors: 1\n")
 
 
 def test_no_match_is_no_error(end: RunClient, server: StandIn) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Option
@@ -18,7 +19,8 @@ from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.ids import full_ids
 from pyoco_server.cli.client.run_view import TERMINAL
 from pyoco_server.cli.output import localized, print_stderr
-from pyoco_server.cli.stdout import console, is_terminal
+from pyoco_server.cli.selection import Selection
+from pyoco_server.cli.stdout import Form, console, is_terminal
 from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.cli.tables import Json, text
 from pyoco_server.errors import InvalidUsage
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 # What has not ended, apart from what is being cancelled already.
 CANCELLABLE: tuple[RunStatus, ...] = ("PENDING", "RUNNING")
 PAGE = 200
+CancelOutput = Annotated[
+    Literal["json", "table", "status"] | Selection | None,
+    Option("--output", "-o", help="What to print: json, or status with filters."),
+]
 YES = ("y", "yes", "はい")
 
 
@@ -48,7 +54,7 @@ def cancel(
     wait: Annotated[bool, Option("--wait", help="Wait until they have ended.")] = False,
     timeout_sec: opt.TimeoutOption = None,
     reason: Annotated[str | None, Option(help="Why; is stored with the run.")] = None,
-    form: opt.RunOutput = "json",
+    form: CancelOutput = None,
 ) -> int:
     """Cancel runs by id, or all that match filters. A finished run stays as it is, which is not an error."""
     opt.check_timeout(timeout_sec, waits=wait)
@@ -57,7 +63,7 @@ def cancel(
     if status is None and not any(filters.values()):
         words = opt.required_run_ids(run_ids, run_id_option)
         with connected(target) as client:
-            return _cancel_all(client, full_ids(target, client, words), wait, timeout_sec, reason, form)
+            return _cancel_all(client, full_ids(target, client, words), wait, timeout_sec, reason, form or "json")
     _check_filters(status, [*(run_ids or ()), *filter(None, [run_id_option])])
     with connected(target) as client:
         found = _matching(client, status, filters)
@@ -66,7 +72,7 @@ def cancel(
             return output.OK
         if not yes:
             _ask(found)
-        return _cancel_all(client, list(found), wait, timeout_sec, reason, form, by_filters=True)
+        return _cancel_all(client, list(found), wait, timeout_sec, reason, form or "status", by_filters=True)
 
 
 def _check_filters(status: RunStatus | None, run_ids: Sequence[str]) -> None:
@@ -106,39 +112,48 @@ def _cancel_all(
     wait: bool,
     timeout_sec: float | None,
     reason: str | None,
-    form: Any,
+    form: Form,
     *,
     by_filters: bool = False,
 ) -> int:
     """Request all cancels first, then wait. An error of one run does not stop the rest."""
-    from pyoco_server.http_client import GatewayUnreachable, PyocoClientError
-
-    runs: list[Json] = []
-    failed = 0
+    several = by_filters or len(run_ids) > 1
     deadline = None if timeout_sec is None else time.monotonic() + timeout_sec
+    runs: list[Json] = []
     for number, run_id in enumerate(run_ids, start=1):
-        try:
-            runs.append(client.cancel_run(run_id, reason=reason))
-        except PyocoClientError as error:
-            if len(run_ids) == 1 or isinstance(error, GatewayUnreachable):
-                raise
-            report(error, about=run_id)
-            failed += 1
+        runs += _tried(partial(client.cancel_run, run_id, reason=reason), run_id, several)
         if by_filters:
             _show_progress(number, len(run_ids))
+    failed = len(run_ids) - len(runs)
     if wait:
-        runs = [_waited(client, run, deadline) for run in runs]
-    show_runs(form, runs, one=len(run_ids) == 1 and not by_filters)
-    if by_filters or len(run_ids) > 1:
-        ended = sum(run.get("status") in TERMINAL for run in runs)
-        going, errors = len(runs) - ended, f", {failed} errors" if failed else ""
+        for place, run in enumerate(runs):
+            ended = _tried(partial(_waited, client, run, deadline), str(run["run_id"]), several)
+            runs[place] = ended[0] if ended else run
+            failed += not ended
+    show_runs(form, runs, one=not several)
+    if several:
+        finished = sum(run.get("status") in TERMINAL for run in runs)
+        going, errors = len(runs) - finished, f", errors: {failed}" if failed else ""
         print_stderr(
             localized(
-                f"cancelled: {ended} have ended, {going} are stopping{errors}",
-                f"取り消しました: 終了 {ended} 件、停止中 {going} 件" + (f"、エラー {failed} 件" if failed else ""),
+                f"cancelled: {finished} have ended, {going} are stopping{errors}",
+                f"取り消しました: 終了 {finished} 件、停止中 {going} 件" + (f"、エラー {failed} 件" if failed else ""),
             )
         )
     return output.FAILED if failed else output.OK
+
+
+def _tried(work: Callable[[], Json], run_id: str, several: bool) -> list[Json]:
+    """The run that the work returns; nothing if it failed for this one of several runs, which is reported."""
+    from pyoco_server.http_client import GatewayUnreachable, PyocoClientError
+
+    try:
+        return [work()]
+    except PyocoClientError as error:
+        if not several or isinstance(error, GatewayUnreachable):
+            raise
+        report(error, about=run_id)
+        return []
 
 
 def _show_progress(number: int, total: int) -> None:
