@@ -29,6 +29,8 @@ from pyoco_server.domain.fleet.worker_status import RUN_FACTS
 
 # Tolerance between a flow's own record and the matching event on a busy machine.
 SLACK_SEC = 0.25
+# Fields of a response that no snapshot has.
+DERIVED = (*RUN_FACTS, "result", "result_truncated")
 LIST_FIELDS = ("status", "version", "attempt", "flow_name", "tag", "worker_id", "updated_at", "end_time")
 
 
@@ -102,7 +104,7 @@ def snapshot_mismatches(evidence: Evidence, journal: Journal) -> Iterator[Findin
         for shown in evidence.shown.get(run_id, ()):
             if shown.body is None or stored is None:
                 continue
-            kept = {name: value for name, value in shown.body.items() if name not in RUN_FACTS}
+            kept = {name: value for name, value in shown.body.items() if name not in DERIVED}
             if kept != public_view(stored, records=True):
                 yield run_id, f"{shown.gateway} returns other content than the stored snapshot"
     for run_id in evidence.snapshots.keys() - evidence.logs.keys():

@@ -37,6 +37,7 @@ from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
+from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
@@ -152,6 +153,7 @@ def build_services(
         run_logs=RunLogService(executions=executions, topics=topics, heavy=heavy),
         explanations=ExplainService(executions=executions, lists=lists, fleet=fleet),
         graphs=GraphService(stores=stores, fleet=fleet),
+        flows=FlowService(fleet=fleet, lists=lists),
         wheels=WheelService(stores),
         fleet=fleet,
         metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),

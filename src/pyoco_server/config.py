@@ -220,6 +220,12 @@ class NatsBackendConfig:
         "all runs are of one tenant.",
     )
 
+    secret_params: str = _setting(
+        "*password*,*passwd*,*passphrase*,*secret*,*token*,*api_key*,*apikey*,*credential*",
+        ANY_TEXT,
+        "Params whose values a worker removes from errors, tracebacks and dead letters: patterns of names, joined by "
+        "commas. `-` removes none.",
+    )
     code_reload: bool = _setting(
         False,
         YES_OR_NO,

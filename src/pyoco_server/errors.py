@@ -564,6 +564,17 @@ class SubmissionRefused(PyocoError, number=83, kind=Kind.INVALID):
     )
 
 
+class FlowNotAnnounced(PyocoError, number=84, kind=Kind.NOT_FOUND):
+    """no running worker announces this flow"""
+
+    message_ja = "このflowを公開している稼働中の worker がありません"
+    hint = "See GET /flows (pyoco-client flows) for those that are. A worker may serve flows that it does not announce."
+    hint_ja = (
+        "公開中の flow は GET /flows（pyoco-client flows）で確認できます。"
+        "worker は公開していない flow も実行できる場合があります。"
+    )
+
+
 class InternalError(PyocoError, number=34, kind=Kind.INTERNAL):
     """internal error"""
 

@@ -36,7 +36,12 @@ class _TaskStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStarted(_TaskStep):
-    """The node runs; `nth` counts its starts in this attempt (retries and loops have many), from 1."""
+    """The node runs; `nth` counts its starts in this attempt (retries and loops have many), from 1.
+
+    `limit_sec` is how long it may take, with its retries.
+    """
+
+    limit_sec: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +81,17 @@ class ErrorDescription:
     origin: str | None
 
 
-def describe_error(error: BaseException, *, hide_frames_of: str = "") -> ErrorDescription:
-    """Describes any exception, even one whose `__str__` raises; frames up to the last of that file are left out."""
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def describe_error(
+    error: BaseException, *, hide_frames_of: str = "", mask: Callable[[str], str] = _as_it_is
+) -> ErrorDescription:
+    """Describes any exception, even one whose `__str__` raises; frames up to the last of that file are left out.
+
+    `mask` gets the texts in full, before they are cut.
+    """
     trimmed = _frames_after(error.__traceback__, hide_frames_of)
     lines = traceback.format_exception(type(error), error, trimmed)
     name = type(error).__name__
@@ -89,8 +103,8 @@ def describe_error(error: BaseException, *, hide_frames_of: str = "") -> ErrorDe
     origin = encodable(f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}") if frames else None
     return ErrorDescription(
         error_type=encodable(name),
-        message=encodable(message, MESSAGE_CAP_BYTES),
-        traceback=_tail(encodable("".join(lines)), TRACEBACK_CAP_BYTES),
+        message=encodable(mask(message), MESSAGE_CAP_BYTES),
+        traceback=_tail(encodable(mask("".join(lines))), TRACEBACK_CAP_BYTES),
         origin=origin,
     )
 
@@ -119,7 +133,8 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
     """pyoco's callbacks as steps, in order, from any thread.
 
     The sink is called under a lock in the thread of the task: it must be quick. An exception that it raises at a
-    TaskStarted keeps that node from running.
+    TaskStarted keeps that node from running. `time_limits_sec` are those that the engine watches, `stop_limits_sec`
+    those at which the worker stops the run.
     """
 
     def __init__(
@@ -128,12 +143,16 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
         *,
         clock: Callable[[], float] = time.time,
         time_limits_sec: Mapping[str, float] | None = None,
+        stop_limits_sec: Mapping[str, float] | None = None,
         hide_frames_of: str = "",
+        mask: Callable[[str], str] = _as_it_is,
     ) -> None:
         self._sink = sink
         self._clock = clock
         self._time_limits_sec = time_limits_sec or {}
+        self._stop_limits_sec = stop_limits_sec or {}
         self._hide_frames_of = hide_frames_of
+        self._mask = mask
         self._lock = threading.Lock()
         self._starts: dict[str, int] = {}
         self._open: dict[str, int] = {}
@@ -168,7 +187,8 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
     def _start(self, node_name: str) -> None:
         with self._lock:
             nth = self._starts.get(node_name, 0) + 1
-            self._sink(TaskStarted(at=self._clock(), node=node_name, nth=nth))
+            limit_sec = self._stop_limits_sec.get(node_name)
+            self._sink(TaskStarted(at=self._clock(), node=node_name, nth=nth, limit_sec=limit_sec))
             self._starts[node_name] = self._open[node_name] = nth
 
     def on_node_end(self, node_name: str, duration_ms: float) -> None:
@@ -184,7 +204,7 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
                 self._sink(TaskSucceeded(at=self._clock(), node=node_name, nth=nth, output=output))
 
     def on_node_error(self, node_name: str, error: BaseException) -> None:
-        failure = describe_error(error, hide_frames_of=self._hide_frames_of)
+        failure = describe_error(error, hide_frames_of=self._hide_frames_of, mask=self._mask)
         with self._lock:
             nth = self._open.pop(node_name, None)
             if nth is None:

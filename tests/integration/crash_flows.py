@@ -172,6 +172,20 @@ def stuck() -> None:
     for_ever.wait()
 
 
+def quotes_its_password(password: str) -> None:
+    raise PermissionError(f"login with {password!r} failed")
+
+
+def crashes_with_its_password(password: str) -> None:
+    print(f"using {password}", flush=True)
+    os._exit(3)
+
+
+def polls(ctx: Any) -> None:
+    while not ctx.is_cancelled:
+        for_ever.wait(0.01)
+
+
 async def waits_for_ever(ctx: Any) -> None:
     ctx.progress(42, "halfway")
     await asyncio.sleep(1000)
@@ -189,6 +203,9 @@ BAD = (
 )
 GOOD = (forks, forks_and_exits, leaves_a_thread, leaves_a_program, leaves_tasks, large, fine, stuck, waits_for_ever)
 FLOWS = {func.__name__: _flow(func) for func in (*BAD, *GOOD)}
+FLOWS |= {func.__name__: _flow(func) for func in (quotes_its_password, crashes_with_its_password)}
+FLOWS["sleeps_beyond_its_limit"] = Flow(name="limited") >> TaskWrapper(Task(func=stuck, name="stuck", timeout_sec=0.3))
+FLOWS["observes_its_limit"] = Flow(name="limited") >> TaskWrapper(Task(func=polls, name="polls", timeout_sec=0.3))
 
 
 def resolve(flow_name: str) -> Flow:

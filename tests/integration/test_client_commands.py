@@ -166,6 +166,73 @@ def test_a_rerun_sends_the_params_that_change(end: RunClient, server: StandIn) -
     assert json.loads(server.bodies[0]) == {"params": {"n": 2}, "strict": True}
 
 
+FLOW: dict[str, Any] = {
+    "name": "etl",
+    "tags": ["default", "gpu"],
+    "workers": 2,
+    "params": [{"name": "path", "required": True}],
+    "takes_others": False,
+    "recent": {"runs": 3, "statuses": {"COMPLETED": 2, "FAILED": 1}, "median_sec": 0.5, "p95_sec": 61},
+    "versions": [
+        {
+            "tags": ["gpu"],
+            "workers": 1,
+            "params": [{"name": "path", "required": True}],
+            "takes_others": False,
+            "nodes": ["load", "save"],
+            "edges": [["load", "save"]],
+        },
+        {"tags": ["default"], "workers": 1, "params": None, "takes_others": True, "nodes": [], "edges": []},
+    ],
+}
+
+
+def test_a_flow_is_drawn_with_its_parameters_and_figures(end: RunClient, server: StandIn) -> None:
+    server.responses["/flows/a%2Fb"] = FLOW | {"name": "a/b"}
+
+    assert end("graph", "a/b") == 0
+    printed = end.printed()
+    assert printed.out.splitlines() == [
+        "a/b  tags: gpu  workers: 1",
+        "parameters: path*",
+        "last runs: 2 COMPLETED, 1 FAILED; median 500ms, p95 1m01s",
+        "  load",
+        "  save  <- load",
+    ]
+    assert "under these tags: default" in printed.err
+
+
+def test_a_flow_is_drawn_as_mermaid_and_by_tag(end: RunClient, server: StandIn) -> None:
+    server.responses["/flows/etl"] = FLOW
+
+    assert end("graph", "etl", "--mermaid") == 0
+    assert end.printed().out.splitlines()[-1] == "    n0 --> n1"
+    assert end("graph", "etl", "--tag", "default") == 0
+    assert "the graph is not known" in end.printed().err
+    assert end("graph", "etl", "--tag", "cpu") == 1
+    assert "example: pyoco-client graph etl --tag default" in end.printed().err
+
+
+def test_a_stored_graph_is_drawn_where_no_flow_has_its_name(end: RunClient, server: StandIn) -> None:
+    missing = Refusal(404, "ERR-PYOCO-0084", "no running worker announces the flow 'release'")
+    document = {"nodes": [{"id": "ask"}, {"id": "ship"}], "edges": [{"from": "ask", "to": "ship", "when": ["yes"]}]}
+    server.responses |= {"/flows/release": missing, "/graphs/release": document, "/flows/relaese": missing}
+
+    assert end("graph", "release") == 0
+    assert end.printed().out.splitlines() == ["  ask", "  ship  <- ask if yes"]
+    assert end("graph", "relaese") == 1
+    assert "ERR-PYOCO-0084" in end.printed().err
+
+
+def test_flows_are_a_table(end: RunClient, server: StandIn) -> None:
+    server.responses["/flows"] = {"items": [FLOW], "next_cursor": "c-2"}
+
+    assert end("flows") == 0
+    printed = end.printed()
+    assert printed.out.splitlines()[1].split()[:4] == ["etl", "default,gpu", "2", "path*"]
+    assert "--cursor c-2" in printed.err
+
+
 def test_no_strict_queues_what_no_worker_can_run_and_prints_the_warnings(end: RunClient, server: StandIn) -> None:
     server.responses["/runs"] = {"run_id": RUN_ID, "status": "PENDING", "warnings": ["no worker \x1b[31mserves it"]}
 
@@ -404,7 +471,7 @@ def test_commands_options_and_choices_are_completed() -> None:
     assert completed("pyoco-client list --output ") == ["json", "table"]
     assert completed("pyoco-client job ta") == ["tag", "tags"]
     assert completed("pyoco-client job logs --lev") == ["--level"]
-    assert completed("pyoco-client job ls --status c") == ["completed", "canceled"]
+    assert completed("pyoco-client job ls --status c") == ["completed", "cancelled", "canceled"]
 
 
 def test_flows_tags_and_ids_are_completed_from_the_server(server: StandIn) -> None:

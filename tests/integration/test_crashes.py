@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -145,14 +146,46 @@ async def test_a_runner_killed_from_outside_fails_its_run_and_is_replaced(world:
     await check_next_run(world)
 
 
+@pytest.mark.parametrize("flow_name", ["quotes_its_password", "crashes_with_its_password"])
+async def test_a_secret_param_is_in_no_error_dead_letter_log_line_or_event_but_that_of_the_submit(
+    world: World, written: list[str], caplog: pytest.LogCaptureFixture, flow_name: str
+) -> None:
+    secret = "it's a 'hunter22'"
+    run_id = await world.submit(replace(HELLO, flow_name=flow_name, input={"password": secret}))
+
+    with caplog.at_level(logging.DEBUG):
+        run = await world.until(run_id, "FAILED")
+
+    letters = await world.truth.dead_letters.recent()
+    events = [commit.commit.events for commit in await world.truth.events.read(run_id)][1:]
+    logged = [record.__dict__ for record in caplog.records if record.name != "pyoco_server.task"]
+    shown = repr([dict(run) | {"params": None}, letters, events, logged])
+    assert "***" in run["error"]
+    assert len(letters) == 1
+    assert "hunter22" not in shown
+
+
 # --- limits and cancels -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flow_name", "how"), [("sleeps_beyond_its_limit", "killed"), ("observes_its_limit", "cooperative")]
+)
+async def test_a_task_over_its_own_limit_ends_its_run(
+    world: World, written: list[str], flow_name: str, how: str
+) -> None:
+    run = await play(world, flow_name, "FAILED")
+
+    assert (run["error_code"], run["timeout"]["how"], run["timeout"]["limit_sec"]) == ("ERR-PYOCO-0042", how, 0.3)
+    assert set(run["tasks"].values()) == {"FAILED"}
+    await check_next_run(world)
 
 
 async def test_a_task_that_ignores_its_timeout_is_killed(world: World, written: list[str]) -> None:
     run = await play(world, "stuck", "FAILED", timeout_sec=0.3)
 
     assert (run["error_code"], run["timeout"]["how"]) == ("ERR-PYOCO-0042", "killed")
-    assert "while running stuck; its process was killed" in run["error"]
+    assert "while running stuck; it did not stop within" in run["error"]
     assert run["last_lines"][0] == "about to go wrong"
     await check_next_run(world)
 

@@ -27,6 +27,20 @@ SILENT = (InternalError, LoggingFailed)
 LEFT_OUT = ("http_client/_sync", "japanese", "testing")
 
 
+# What functions return elsewhere is a detail too. Here it is stored (the error of a run), logged, or no language.
+UNSHOWN = (
+    "adapters/",
+    "cli/",
+    "domain/auth/api_keys.py",
+    "domain/wheels/requirements.py",
+    "http_api/api/jobs/stream_encoding.py",
+    "http_api/openapi/docs_page.py",
+    "services/maintenance/dead_jobs.py",
+    "worker/",
+)
+LEAST_WORDS = 3
+
+
 def shape(key: str) -> str:
     """A key without the names of its placeholders; neighbouring ones are one."""
     return re.sub(r"(?:\{\})+", "{}", re.sub(r"(?<!\{)\{[^{}]+\}(?!\})", "{}", key))
@@ -37,7 +51,10 @@ def texts_in_source() -> Iterator[tuple[str, str]]:
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).as_posix()
         if not name.startswith(LEFT_OUT):
-            yield from _Module(name, ast.parse(path.read_text("utf-8"))).texts()
+            module = _Module(name, ast.parse(path.read_text("utf-8")))
+            yield from module.texts()
+            if not name.startswith(UNSHOWN):
+                yield from module.returned()
 
 
 def _names_of(error: type[PyocoError]) -> Iterator[str]:
@@ -62,9 +79,21 @@ class _Module:
 
     def texts(self) -> Iterator[tuple[str, str]]:
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and self._speaks(node.func) and node.args:
-                for text in self._shown(node.args[0]):
-                    if re.search("[a-zA-Z]{2}", text.replace("{}", "")) and " " in text:
+            if not isinstance(node, ast.Call):
+                continue
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "detail"]
+            if self._speaks(node.func):
+                given += node.args[:1]
+            for text in (text for one in given for text in self._shown(one)):
+                if re.search("[a-zA-Z]{2}", text.replace("{}", "")) and " " in text:
+                    yield f"{self.name}:{node.lineno}", text
+
+    def returned(self) -> Iterator[tuple[str, str]]:
+        """Sentences that functions return: faults whose callers raise the error."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Return | ast.Yield) and node.value is not None:
+                for text in self._shown(node.value):
+                    if len(re.findall("[a-zA-Z]{2,}", text.replace("{}", ""))) >= LEAST_WORDS:
                         yield f"{self.name}:{node.lineno}", text
 
     def _speaks(self, called: ast.expr) -> bool:

@@ -71,8 +71,8 @@ def _exit_code(app: typer.Typer, name: str, arguments: list[str]) -> int:
         context = getattr(error, "ctx", None)
         if context is not None:
             print_stderr(context.get_usage())
-        # Typer puts every choice on a line of its own.
-        detail = " ".join(error.format_message().split())
+        # Typer puts every choice on a line of its own, and pydantic names the class of an error.
+        detail = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
         print_error(InvalidUsage(detail, example=suggest(error, command, arguments, name)))
         return FAILED
     except (typer.Abort, KeyboardInterrupt):

@@ -22,6 +22,7 @@ from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
@@ -82,6 +83,7 @@ ListsDep = Annotated[ListService, _service("lists")]
 TopicsDep = Annotated[RunTopics, _service("topics")]
 RunLogsDep = Annotated[RunLogService, _service("run_logs")]
 ExplanationsDep = Annotated[ExplainService, _service("explanations")]
+FlowsDep = Annotated[FlowService, _service("flows")]
 GraphsDep = Annotated[GraphService, _service("graphs")]
 WheelsDep = Annotated[WheelService, _service("wheels")]
 FleetDep = Annotated[FleetView, _service("fleet")]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyoco_server.http_client.connection import Timing
 from pyoco_server.http_client.models.executions import *
+from pyoco_server.http_client.models.flows import *
 from pyoco_server.http_client.models.jobs import *
 from pyoco_server.http_client.models.runs import *
 
@@ -40,6 +41,11 @@ __all__ = [
     "ExecutionSnapshot",
     "ExecutionStatus",
     "ExecutionSummary",
+    "FlowDetails",
+    "FlowPage",
+    "FlowParam",
+    "FlowSummary",
+    "FlowVersion",
     "Forbidden",
     "GatewayFailed",
     "GatewayUnreachable",
@@ -66,6 +72,7 @@ __all__ = [
     "PyocoHttpClient",
     "PyocoHttpError",
     "Reason",
+    "RecentRuns",
     "Replayed",
     "Rerun",
     "RunAccepted",

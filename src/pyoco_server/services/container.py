@@ -13,6 +13,7 @@ from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
@@ -37,6 +38,7 @@ class Services:
     run_logs: RunLogService
     explanations: ExplainService
     graphs: GraphService
+    flows: FlowService
     wheels: WheelService
     fleet: FleetView
     metrics: MetricsService

@@ -33,7 +33,7 @@ IS_JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 PROGRAMS = {"pyoco-server": server, "pyoco-worker": worker, "pyoco-server-admin": admin, "pyoco-client": program}
 # Parts of a text that are translated within the whole, and texts that are commands or data.
 PARTS = frozenset({"flow.yaml, line {}", "line {} of it", "tried {} times"})
-NOT_LANGUAGE = re.compile(r"-[FH] |--\w|\S+: \{\}$|\{\}: \{\} \{\}$")
+NOT_LANGUAGE = re.compile(r"Graph\(|-[FH] |--\w|\S+: \{\}$|\{\}: \{\} \{\}$")
 
 
 def fail_with(found: list[str], area: str) -> None:

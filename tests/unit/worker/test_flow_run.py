@@ -180,14 +180,14 @@ def test_a_task_that_calls_the_function_of_another_task_is_not_a_retry_of_it() -
     def inner() -> int:
         return 1
 
-    def outer() -> int:
-        return 1 + int(flow_inner.task.func()) + int(flow_inner.task.func())
+    def outer() -> list[object]:
+        return [wrapped.task.func(), wrapped.task.func()]
 
-    flow_inner = task(inner)
+    wrapped = task(inner)
 
-    steps, _ = play(flow_of(flow_inner, task(outer)))
+    steps, _ = play(flow_of(wrapped, task(outer)))
 
-    assert outputs(steps) == {"inner": 1, "outer": 3}
+    assert outputs(steps) == {"inner": 1, "outer": [1, 1]}
     assert {step.nth for step in steps if isinstance(step, TaskStarted)} == {1}
 
 
@@ -196,6 +196,32 @@ def test_an_isolated_failure_is_reported_once_and_the_run_completes() -> None:
 
     assert summary(steps) == [("began", "bad", 1), ("failed", "bad", 1)]
     assert ended.how == "completed"
+
+
+def test_values_of_secret_params_are_in_no_error() -> None:
+    def login(password: str) -> None:
+        raise PermissionError(f"wrong password: {password}")
+
+    steps: list[Step] = []
+    secret = "correct horse " * 2000  # longer than what is kept of a message
+    job = RunJob(run_id="r", flow_name="main", params={"password": secret}, attempt=1, secret_params=("*password*",))
+
+    ended = run_flow(flow_of(task(login)), job, steps.append, CancelSwitch())
+
+    assert ended.message == "wrong password: ***"
+    (failed,) = failures(steps)
+    assert failed.message == "wrong password: ***"
+    assert "correct horse" not in f"{ended.traceback}{failed.traceback}"
+
+
+def test_the_limit_of_a_task_is_reported_unless_only_the_task_may_fail() -> None:
+    limited = named("limited", lambda: None, timeout_sec=60.0)
+    isolated = named("isolated", lambda: None, timeout_sec=60.0, fail_policy="isolate")
+
+    steps, _ = play(flow_of(limited, isolated, named("free", lambda: None)))
+
+    limits = {step.node: step.limit_sec for step in steps if isinstance(step, TaskStarted)}
+    assert limits == {"limited": 60.0, "isolated": None, "free": None}
 
 
 def test_a_task_that_outlasts_its_timeout_failed_even_if_it_returned() -> None:

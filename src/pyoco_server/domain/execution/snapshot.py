@@ -212,7 +212,8 @@ def _put_optional(snapshot: Snapshot, execution: Execution) -> None:
     if execution.last_lines:
         snapshot["last_lines"] = execution.last_lines
     if execution.timeout is not None:
-        snapshot["timeout"] = msgspec.to_builtins(asdict(execution.timeout))
+        receipt = asdict(execution.timeout)
+        snapshot["timeout"] = msgspec.to_builtins({name: value for name, value in receipt.items() if value is not None})
     if execution.holder is not None and execution.holder.wheels:
         snapshot["wheels"] = msgspec.to_builtins(execution.holder.wheels)
     if execution.holder is not None and execution.holder.code_version is not None:

@@ -157,12 +157,13 @@ class CancelReceipt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimeoutReceipt(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The time limit that was reached: which, when, and how the run was stopped."""
+    """The time limit that was reached: which, when, and how the run was stopped. With `task` it is that of a task."""
 
     limit_sec: float
     reached_at: float
     stopped_at: float
     how: StopHow
+    task: str | None = None
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyoco_server.http_client._async.executions import AsyncExecutionMethods
+from pyoco_server.http_client._async.flows import AsyncFlowMethods
 from pyoco_server.http_client._async.jobs import AsyncJobMethods
 from pyoco_server.http_client._async.nodes import AsyncNodeMethods
 from pyoco_server.http_client._async.runs import AsyncRunMethods
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class AsyncPyocoHttpClient(
-    AsyncRunMethods, AsyncJobMethods, AsyncExecutionMethods, AsyncNodeMethods, AsyncWheelMethods
+    AsyncRunMethods, AsyncJobMethods, AsyncExecutionMethods, AsyncNodeMethods, AsyncFlowMethods, AsyncWheelMethods
 ):
     """A client of one gateway. Close it, or use it with `async with`. Can be shared between tasks.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyoco_server.http_client._sync.executions import ExecutionMethods
+from pyoco_server.http_client._sync.flows import FlowMethods
 from pyoco_server.http_client._sync.jobs import JobMethods
 from pyoco_server.http_client._sync.nodes import NodeMethods
 from pyoco_server.http_client._sync.runs import RunMethods
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-class PyocoHttpClient(RunMethods, JobMethods, ExecutionMethods, NodeMethods, WheelMethods):
+class PyocoHttpClient(RunMethods, JobMethods, ExecutionMethods, NodeMethods, FlowMethods, WheelMethods):
     """A client of one gateway. Close it, or use it with `with`. Can be shared between threads.
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else

@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Only names with this prefix.": ("この接頭辞で始まる名前だけ。"),
+    "Only flows that are served under this tag.": ("この tag で提供されている flow だけ。"),
+    "List the flows that running workers announce, with parameters (* is required) and their last runs.": (
+        "稼働中の worker が公開する flow を、パラメーター（* は必須）と最近の run とともに一覧表示します。"
+    ),
+    "A flow that workers announce, or a stored graph.": ("worker が公開する flow、または登録済みの graph。"),
+    "As a Mermaid flowchart, for Markdown.": ("Markdown 用の Mermaid フローチャートで出力します。"),
+    "The version that is served under this tag.": ("この tag で提供されている版。"),
+    "Draw a graph as text: one line per task, with the tasks before it. Parameters with a star are required.": (
+        "graph をテキストで表示します。1 行に 1 タスクと、その前のタスクです。* 付きのパラメーターは必須です。"
+    ),
     "Submit, show, watch and cancel runs of a pyoco server.": "pyoco server の run を投入・表示・監視・取消します。",
     "PYOCO_SERVER, {url}.": "サーバーのアドレス。既定は PYOCO_SERVER、なければ {url}。",
     "Better by PYOCO_API_KEY.": "API key。PYOCO_API_KEY での指定を推奨します。",
@@ -34,6 +45,7 @@ TEXTS = {
     "Show it while it runs, as `watch` does.": "`watch` と同じように実行中の様子を表示します。",
     "Stop waiting; the run continues.": "この秒数で待機をやめます。run は継続します。",
     "What to print: json, or status with --watch.": "出力形式。既定は json、--watch では status。",
+    "What to print: json, or status with filters.": "出力形式。既定は json、条件による指定では status。",
     "Run a flow.yaml; its params are the flow's defaults, overridden by those given.": (
         "flow.yaml を実行します。params は flow の defaults で、指定したものが優先されます。"
     ),

@@ -11,6 +11,18 @@ TEXTS = {
     "node {node} has an edge to itself": "node {node} に自身への edge があります",
     "the edge from {source} to {target} is defined twice": "{source} から {target} への edge が 2 回定義されています",
     "these nodes wait for each other: {nodes}": "node が互いに待ち合っています: {nodes}",
+    # Choices
+    "must be a list of 1 to {count} choices": "1～{count} 個の選択肢のリストにしてください",
+    "a choice is listed twice": "同じ選択肢が 2 回あります",
+    "a choice must be a text, a number, true or false": "選択肢は文字列、数値、true、false のいずれかにしてください",
+    "a choice must have 1 to {count} printable characters": "選択肢は 1～{count} 文字の印字可能文字にしてください",
+    "choices: {problem}": "choices: {problem:ja}",
+    "the edge from {source} to {target} has `when`, but the prompt of {node} has no choices": (
+        "{source} から {target} への edge に `when` がありますが、{node} の prompt に選択肢がありません"
+    ),
+    "the edge from {source} to {target} has `when` {unknown}; the choices of {node} are {known}": (
+        "{source} から {target} への edge の `when` {unknown} は、{node} の選択肢 {known} にありません"
+    ),
     "and {count} more": "ほか {count} 件",
     "must be the id of a task, or an object of the type task or wait": (
         "task の id か、type が task または wait のオブジェクトにしてください"

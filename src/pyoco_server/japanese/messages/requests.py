@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 TEXTS = {
+    "{name} and {alias} are the same field and differ": "{name} と {alias} は同じ項目ですが、値が異なります",
+    "no running worker announces the flow {flow}, did you mean {near}?": (
+        "flow {flow} を公開している稼働中の worker はありません。もしかして: {near}"
+    ),
+    "no running worker announces the flow {flow}": ("flow {flow} を公開している稼働中の worker はありません"),
+    "{flow} is not the name of a flow": ("{flow} は flow の名前ではありません"),
+    "{flow} is not served under the tag {tag}": ("flow {flow} は tag {tag} では提供されていません"),
     "params: {name} is not a parameter of the file of this run, which has {names}": (
         "params: {name} はこの run のファイルのパラメーターではありません（パラメーター: {names}）"
     ),
@@ -81,7 +88,12 @@ TEXTS = {
         "この Gateway は名前 {name} では応答しません（PYOCO_HTTP_ALLOWED_HOSTS）"
     ),
     # Queries
-    "{name}: there is no such parameter here": "{name}: このパラメータはありません",
+    "the query has {count} parameters; at most {most} are accepted": (
+        "クエリのパラメータが {count} 個あります。上限は {most} 個です"
+    ),
+    "{name}: there is no such parameter here; {known}": "{name}: このパラメータはありません。{known:ja}",
+    "known are {names}": "使えるもの: {names}",
+    "it takes none": "この操作にパラメータはありません",
     "{method} is not allowed at {path}; allowed: {methods}": "{path} で {method} は使えません。使えるメソッド: {methods}",
     "there is nothing at {path}": "{path} には何もありません",
     "cursor: it was not made by this server; start with an empty one": (

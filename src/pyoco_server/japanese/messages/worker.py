@@ -35,4 +35,5 @@ TEXTS = {
     "the job is not a JSON object": "job が JSON オブジェクトではありません",
     "the job is not JSON": "job が JSON ではありません",
     "run_id is not a UUID": "run_id が UUID ではありません",
+    "retention has removed the run": "run は保持期間が過ぎて削除されました",
 }

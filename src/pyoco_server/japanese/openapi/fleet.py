@@ -3,6 +3,35 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Only flows that are served under this tag.": "この tag で提供されている flow だけ。",
+    "List Flows": ("flow を一覧する"),
+    "The flows that running workers announce, by name.": ("稼働中の worker が公開する flow を名前順に返します。"),
+    "Get Flow": ("flow を取得する"),
+    "A flow with its graph, parameters and figures.": ("flow の graph、パラメーター、最近の数値です。"),
+    "Its name, percent-encoded; a slash in it may stand as it is.": (
+        "flow の名前（パーセントエンコード）。スラッシュはそのままで構いません。"
+    ),
+    "A parameter of a flow.": ("flow のパラメーターです。"),
+    "Figures about the runs that changed last, of those that the caller may see.": (
+        "最近変化した run の数値です（呼び出し元に見えるもの）。"
+    ),
+    "How many count: 100 at most.": ("対象の件数。最大 100。"),
+    "Of the completed ones, from start to end.": ("完了した run の開始から終了まで。"),
+    "A flow in a list. Where its workers differ, that of the worker that started last.": (
+        "一覧での flow です。worker によって異なる場合は、最後に起動した worker のものです。"
+    ),
+    "The tags under which it is served.": ("提供されている tag。"),
+    "How many running workers announce it.": ("公開している稼働中の worker の数。"),
+    "Whether it may read further parameters.": ("ほかのパラメーターを読む可能性があるか。"),
+    "One announcement of the flow. Without nodes its graph is unknown; a flow with loops or branches has no edges.": (
+        "flow の一つの版です。node がなければ graph は不明です。ループや分岐のある flow には edge がありません。"
+    ),
+    "A flow, with every different announcement of it, the newest first.": ("flow と、そのすべての版です（新しい順）。"),
+    "A page, by name. The last page, and only that one, has no `next_cursor`.": (
+        "名前順の 1 ページです。`next_cursor` がないのは最後のページだけです。"
+    ),
+    "Only flows whose name has this prefix.": ("この接頭辞で始まる名前の flow だけ。"),
+    "The `next_cursor` of the page before, same filters.": ("前のページの `next_cursor`（フィルターは同じ）。"),
     # Workers
     "List Workers": "worker を一覧する",
     "Active workers by name, then lost, then stopped ones, the latest seen first. `X-Total-Count` has their number.": (

@@ -139,6 +139,7 @@ TEXTS = {
     "A run in a list.": "一覧の run です。",
     "Grows with every change of the run.": "run が変化するたびに増えます。",
     "The run that this one replays from a dead letter.": "dead letter から再実行した元の run。",
+    "The task whose limit it is; absent for that of the run.": "この制限時間を持つ task。run の制限時間ならありません。",
     "A hash of the flows' sources that it ran with; absent when its worker names none.": (
         "実行に使った flow のソースのハッシュ。worker が示さなければありません。"
     ),

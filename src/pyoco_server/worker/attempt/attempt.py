@@ -29,6 +29,7 @@ from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, Failure, Request, Status, StopHow, TimeoutReceipt, WheelUsed
 from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.secret_params import SecretMask
 from pyoco_server.errors import (
     CommandRejected,
     ExecutionFailedError,
@@ -54,6 +55,7 @@ from pyoco_server.worker.attempt.runner_stop import RunnerStop, timeout_failure
 from pyoco_server.worker.attempt.step_commands import (
     bounded_last_lines,
     exception_fields,
+    mask_lines,
     running_nodes,
     to_commands,
     to_failure,
@@ -283,6 +285,7 @@ class Attempt:
                 workflow_yaml=self._workflow_yaml,
                 callable_allow=patterns_of(config.callable_allow),
                 artifact_dir=config.artifact_dir,
+                secret_params=patterns_of(config.secret_params),
             ),
             log.add,
         )
@@ -291,6 +294,7 @@ class Attempt:
         try:
             async for update in runner.updates():
                 log.note_steps(update.steps)
+                stop.note_steps(update.steps)
                 if update.end is not None:
                     return update, stop
                 await self._record(update.steps)
@@ -353,6 +357,10 @@ class Attempt:
             return await self._confirm_canceled(how, delivered_at=stop.cancelled_at)
         if isinstance(end, RunnerDied) and end.never_began:
             return RELEASED  # no fault of this run: nothing of it has happened
+        if not isinstance(end, RunEnded) or end.how != "completed":
+            mask = SecretMask(self.session.execution.request.input, patterns_of(self._context.config.secret_params))
+            last = mask_lines(last, mask)
+            end = last.end or end
         if (receipt := stop.receipt(end, stopped_by_kill)) is not None:
             return await self._fail_timed_out(last, receipt)
         if isinstance(end, RunEnded) and end.how == "completed":
@@ -370,7 +378,8 @@ class Attempt:
 
     async def _fail_timed_out(self, last: RunUpdate, receipt: TimeoutReceipt) -> Outcome:
         held = [node_id for node_id, node in self.session.execution.nodes.items() if node.status.is_held]
-        failure = timeout_failure(receipt, running_nodes(held, last.steps))
+        running, grace_sec = running_nodes(held, last.steps), self._context.config.cancel_grace_period_sec
+        failure = timeout_failure(receipt, running, grace_sec)
         return await self._fail(RunTimedOut, failure, last, receipt)
 
     async def _fail(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from pyoco_server.domain.execution.commands import (
@@ -15,9 +16,10 @@ from pyoco_server.domain.execution.commands import (
 )
 from pyoco_server.domain.execution.state import Failure
 from pyoco_server.domain.ids import NodeId, WorkerId
+from pyoco_server.domain.secret_params import SecretMask
 from pyoco_server.errors import ExecutionFailedError, FlowNotFound
 from pyoco_server.trace import Step, TaskFailed, TaskProgressed, TasksDeclared, TaskStarted, TaskSucceeded
-from pyoco_server.worker.runner_process.protocol import EXIT_CUT_OFF, RunEnded, RunnerDied
+from pyoco_server.worker.runner_process.protocol import EXIT_CUT_OFF, RunEnded, RunnerDied, RunUpdate
 
 # Bounds of a run's error and of each last line: both are part of the snapshot.
 MESSAGE_CHARS = 1_000
@@ -86,6 +88,14 @@ def exception_fields(end: RunEnded | RunnerDied | None) -> dict[str, object]:
         "exc_origin": end.origin,
     }
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def mask_lines(last: RunUpdate, mask: SecretMask) -> RunUpdate:
+    """Without secrets in the last lines; the runner has masked what it describes itself."""
+    lines, end = tuple(map(mask, last.last_lines)), last.end
+    if isinstance(end, RunnerDied):
+        end = replace(end, last_lines=tuple(map(mask, end.last_lines)))
+    return replace(last, last_lines=lines, end=end)
 
 
 def bounded_last_lines(lines: Iterable[str]) -> tuple[str, ...]:

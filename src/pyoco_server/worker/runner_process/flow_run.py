@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from pyoco.core.context import Context
 from pyoco.core.models import Flow, RunContext, RunStatus
 
+from pyoco_server.domain.secret_params import SecretMask
 from pyoco_server.trace import (
     NatsKvTraceBackend,
     Step,
@@ -125,16 +126,17 @@ def run_job(resolver: Resolver, job: RunJob, emit: Emit, cancel: CancelSwitch) -
         flow = resolver(job.flow_name) if job.workflow_yaml is None else load_flow_yaml(job)
     except KeyError as error:
         if job.workflow_yaml is not None:
-            return _failed(error)
+            return _failed(error, SecretMask(job.params, job.secret_params))
         flow = None
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # around the user's flow
-        return _failed(error)
+        return _failed(error, SecretMask(job.params, job.secret_params))
     if flow is None:
         message = encodable(f"no flow named {job.flow_name!r} is served here")
         return RunEnded(at=time.time(), how="flow_not_found", error_type="FlowNotFound", message=message)
     if not isinstance(flow, Flow):
         kind = type(flow).__name__
-        return _failed(TypeError(f"the resolver returned a {kind} for {job.flow_name!r}, not a pyoco Flow"))
+        no_flow = TypeError(f"the resolver returned a {kind} for {job.flow_name!r}, not a pyoco Flow")
+        return _failed(no_flow, SecretMask(job.params, job.secret_params))
     return run_flow(flow, job, emit, cancel)
 
 
@@ -142,8 +144,9 @@ def run_flow(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> RunEn
     """Runs the flow to its end. A cancel requested before that end wins over the engine's result."""
     streams = sys.stdout, sys.stderr
     failure: BaseException | None = None
+    mask = SecretMask(job.params, job.secret_params)
     try:
-        _run_engine(flow, job, emit, cancel)
+        _run_engine(flow, job, emit, cancel, mask)
     except RunCancelled as cancelled:
         failure = cancelled
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001  # around the user's flow
@@ -154,12 +157,12 @@ def run_flow(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> RunEn
     if cancel.is_set():
         return RunEnded(at=time.time(), how="cancelled")
     if failure is not None:
-        return _failed(failure)
+        return _failed(failure, mask)
     return RunEnded(at=time.time(), how="completed", results=result_tasks(flow))
 
 
-def _failed(error: BaseException) -> RunEnded:
-    described = describe_error(error, hide_frames_of=__file__)
+def _failed(error: BaseException, mask: SecretMask) -> RunEnded:
+    described = describe_error(error, hide_frames_of=__file__, mask=mask)
     return RunEnded(
         at=time.time(),
         how="failed",
@@ -170,7 +173,7 @@ def _failed(error: BaseException) -> RunEnded:
     )
 
 
-def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> None:
+def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch, mask: SecretMask) -> None:
     if cancel.is_set():
         raise RunCancelled
     emit(TasksDeclared(at=time.time(), nodes=names_in_order(flow)))
@@ -178,16 +181,22 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> No
         if not getattr(task.func, "guarded_by_pyoco_server", False):
             task.func = _guarded(task.func)
 
-    # In a flow with loops or branches the engine has no deadlines.
-    limits = {} if flow.has_control_flow() else {t.name: t.timeout_sec for t in flow.tasks if t.timeout_sec}
+    # In a flow with loops or branches the engine has no deadlines, and every failure ends the run.
+    limits = {t.name: t.timeout_sec for t in flow.tasks if t.timeout_sec}
+    isolated = () if flow.has_control_flow() else [t.name for t in flow.tasks if t.fail_policy == "isolate"]
+    stopping = {name: limit_sec for name, limit_sec in limits.items() if name not in isolated}
     progress = ProgressThrottle(emit)
     sink = _StepSink(emit, cancel, progress)
-    trace = NatsKvTraceBackend(sink, time_limits_sec=limits, hide_frames_of=__file__)
+    watched = {} if flow.has_control_flow() else limits
+    trace = NatsKvTraceBackend(
+        sink, time_limits_sec=watched, stop_limits_sec=stopping, hide_frames_of=__file__, mask=mask
+    )
     sink.run = _CurrentRun(trace=trace, cancel=cancel, pid=os.getpid())
     context = RunContext(run_id=job.run_id)
 
     def cancel_engine() -> None:
-        if context.status == RunStatus.RUNNING:
+        # FAILED: the engine has failed the run at a task's deadline and waits for that task.
+        if context.status in (RunStatus.RUNNING, RunStatus.FAILED):
             context.status = RunStatus.CANCELLING
 
     with cancel.calls(cancel_engine):

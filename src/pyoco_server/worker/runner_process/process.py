@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 
 from pyoco_server.adapters.embedded_nats.parent_death import die_with_parent
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.trace import Step
+from pyoco_server.trace import Step, TaskStarted
 from pyoco_server.worker.output.capture import OutputCapture, capture_output
 from pyoco_server.worker.runner_process import process_tree
 from pyoco_server.worker.runner_process.flow_announcement import announce_flows
@@ -109,6 +109,8 @@ class _Run:
         with self._lock:
             if self._is_open:
                 self._steps.append(step_to_wire(step))
+        if isinstance(step, TaskStarted) and step.limit_sec is not None:
+            self.flush()  # at once: the task may keep the reader from running, and its limit counts from now
         self._process.wake_reader()
 
     def flush(self) -> bool:

@@ -77,6 +77,7 @@ class RunJob:
     workflow_yaml: str | None = None  # without it the resolver finds the flow by its name
     callable_allow: tuple[str, ...] = ()
     artifact_dir: str | None = None  # without it pyoco's own default, `artifacts` in the working directory
+    secret_params: tuple[str, ...] = ()  # patterns of names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +131,8 @@ def announcement_from_wire(flows: object, left_out: object, is_complete: object)
 
 
 def job_from_wire(fields: dict[str, Any]) -> RunJob:
-    return RunJob(**fields | {"callable_allow": tuple(fields["callable_allow"])})
+    tuples = {name: tuple(fields[name]) for name in ("callable_allow", "secret_params")}
+    return RunJob(**fields | tuples)
 
 
 # Steps are lists, not objects: encoding and matching them takes half the time, and short runs notice.
@@ -139,7 +141,7 @@ def job_from_wire(fields: dict[str, Any]) -> RunJob:
 def step_to_wire(step: Step) -> list[Any]:
     match step:
         case TaskStarted():
-            return ["began", step.at, step.node, step.nth]
+            return ["began", step.at, step.node, step.nth, step.limit_sec]
         case TaskProgressed():
             return ["progressed", step.at, step.node, step.nth, step.percent, step.message]
         case TaskSucceeded():
@@ -154,8 +156,8 @@ def step_to_wire(step: Step) -> list[Any]:
 
 def step_from_wire(wire: list[Any]) -> Step:
     match wire:
-        case ["began", at, node, nth]:
-            return TaskStarted(at=at, node=node, nth=nth)
+        case ["began", at, node, nth, limit_sec]:
+            return TaskStarted(at=at, node=node, nth=nth, limit_sec=limit_sec)
         case ["progressed", at, node, nth, percent, message]:
             return TaskProgressed(at=at, node=node, nth=nth, percent=percent, message=message)
         case ["succeeded", at, node, nth, output]:

@@ -96,7 +96,8 @@ def submit_yaml(
     then = AfterSubmit(target=target, wait=wait, watch=watch, logs=logs, timeout_sec=timeout_sec, form=form)
     then.check()
     merged = merge(ctx.meta["order"], params_file=params_file, params=params, param=param)
-    what = f"--workflow-file {workflow_file} (`pyoco-client init` writes a first one)"
+    first = output.localized("(`pyoco-client init` writes a first one)", "（`pyoco-client init` で作成できます）")
+    what = f"--workflow-file {workflow_file} {first}"
     workflow = read_file(str(workflow_file), what, {str(workflow_file): "flow.yaml"})
     with connected(target) as client:
         accepted = client.submit_run_yaml(
@@ -147,6 +148,11 @@ class AfterSubmit:
         """Refuse before anything is submitted what could not be shown afterwards."""
         opt.check_timeout(self.timeout_sec, waits=self.wait or self.watch or self.logs)
         if isinstance(self.form, Selection):
+            if self.watch or self.logs:
+                raise InvalidUsage(
+                    f"{'--watch' if self.watch else '--logs'} and a selection of fields exclude each other",
+                    example="pyoco-client submit hello --wait --json id,status",
+                )
             self.form.check((), (RunSnapshot if self.wait else RunAccepted).__annotations__)
 
     def show(self, client: PyocoHttpClient, accepted: Json) -> int:
