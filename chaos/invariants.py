@@ -23,9 +23,10 @@ from pyoco_server.domain.execution.events import (
     ExecutionFailed,
     ExecutionStarted,
 )
-from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES, public_view, run_status, to_snapshot
+from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES, run_status, to_snapshot
 from pyoco_server.domain.execution.state import Execution, StopHow
 from pyoco_server.domain.fleet.worker_status import RUN_FACTS
+from pyoco_server.http_api.api.runs.translate import run_out
 
 # Tolerance between a flow's own record and the matching event on a busy machine.
 SLACK_SEC = 0.25
@@ -103,7 +104,7 @@ def snapshot_mismatches(evidence: Evidence, journal: Journal) -> Iterator[Findin
             if shown.body is None or stored is None:
                 continue
             kept = {name: value for name, value in shown.body.items() if name not in RUN_FACTS}
-            if kept != public_view(stored, records=True):
+            if kept != orjson.loads(run_out(stored, {}, records=True)):
                 yield run_id, f"{shown.gateway} returns other content than the stored snapshot"
     for run_id in evidence.snapshots.keys() - evidence.logs.keys():
         yield run_id, "snapshot without a log"

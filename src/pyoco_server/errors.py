@@ -540,6 +540,20 @@ class WritesRejected(PyocoError, number=75, kind=Kind.UNAVAILABLE):
     )
 
 
+class EventsLost(PyocoError, number=80, kind=Kind.INTERNAL):
+    """the broker has lost events of the run"""
+
+    message_ja = "run のイベントが NATS から失われています"
+    hint = (
+        "Check the disk of nats-server and restore its data from a backup if you have one; "
+        "submit the run again if it is still wanted."
+    )
+    hint_ja = (
+        "nats-server のディスクを確認し、バックアップがあればデータを復元してください。"
+        "必要であれば run を再投入してください。"
+    )
+
+
 class SubmissionRefused(PyocoError, number=83, kind=Kind.INVALID):
     """no running worker can run this"""
 

@@ -181,7 +181,9 @@ def test_doctor_reports_no_problem_of_a_healthy_system_and_a_tag_without_workers
     checks = {check["check"]: check["verdict"] for check in shell("doctor", "--output", "json").json()["checks"]}
     without = shell("doctor", "--tag", "gpu")
 
-    assert checks == dict.fromkeys(["server", "version", "clock", "nats", "access", "workers", "tag"], "ok")
+    assert checks == dict.fromkeys(
+        ["server", "version", "clock", "nats", "writes", "events", "access", "workers", "tag"], "ok"
+    )
     assert without.code == 1
     assert "pyoco-worker --tags gpu" in without.out
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,11 +96,16 @@ def test_the_example_runs(client: httpx.Client) -> None:
     assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
 
 
-def test_the_printed_next_command_works_without_named_flows(system: Program) -> None:
-    words = [line for line in system.err.all() if line.startswith("try: ")]
+def test_the_printed_commands_write_a_first_file_and_run_it(system: Program, client: httpx.Client) -> None:
+    first, then = (line for line in system.err.all() if line.startswith(("first: ", "try: ")))
 
-    assert len(words) == 1
-    assert "/runs/yaml -F workflow=@flow.yaml -F flow_name=" in words[0]
+    command = [sys.executable, "-m", "pyoco_server.cli.client", *shlex.split(first)[2:]]
+    subprocess.run(command, check=True, capture_output=True, timeout=30)
+    named = re.search(r"/runs/yaml -F workflow=@(\S+) -F flow_name=\S+$", then)
+
+    assert named is not None
+    run = wait_for_status(client, submit_file(client, Path(named[1]).read_text()), "COMPLETED", "FAILED")
+    assert run["status"] == "COMPLETED"
 
 
 def test_a_flow_file_run_of_a_killed_worker_continues_elsewhere(tmp_path: Path) -> None:

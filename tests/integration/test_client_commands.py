@@ -471,7 +471,7 @@ def test_commands_options_and_choices_are_completed() -> None:
     assert completed("pyoco-client list --output ") == ["json", "table"]
     assert completed("pyoco-client job ta") == ["tag", "tags"]
     assert completed("pyoco-client job logs --lev") == ["--level"]
-    assert completed("pyoco-client job ls --status c") == ["completed", "canceled"]
+    assert completed("pyoco-client job ls --status c") == ["completed", "cancelled", "canceled"]
 
 
 def test_flows_tags_and_ids_are_completed_from_the_server(server: StandIn) -> None:

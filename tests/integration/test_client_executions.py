@@ -137,9 +137,9 @@ def test_watch_prints_events_to_the_end_and_how_to_approve(end: RunClient, serve
     [
         (
             event("EXECUTION_FAILED", 2.0, error={"code": "E", "message": "no room"}),
-            "FAILED in 2.0s (2 CANCELED): E: no",
+            "FAILED in 2.0s (2 CANCELLED): E: no",
         ),
-        (event("EXECUTION_CANCELED", 2.0, how="cooperative"), "CANCELED in 2.0s (2 CANCELED)"),
+        (event("EXECUTION_CANCELED", 2.0, how="cooperative"), "CANCELLED in 2.0s (2 CANCELLED)"),
     ],
 )
 def test_watch_fails_when_the_execution_does_not_complete(
@@ -349,7 +349,7 @@ def test_skipped_nodes_and_choices_are_shown(end: RunClient, server: StandIn) ->
 
     assert [line.split() for line in end.printed().out.splitlines()[-2:]] == [
         ["✓", "approve", "SUCCEEDED", "-", "-", "chosen:", "stop"],
-        ["■", "deploy", "CANCELED", "-", "-", "skipped"],
+        ["■", "deploy", "CANCELLED", "-", "-", "skipped"],
     ]
 
 
@@ -367,7 +367,7 @@ def test_a_followed_execution_shows_what_was_skipped(end: RunClient, server: Sta
 
     lines = end.printed().out.splitlines()
     assert lines[-3].endswith("NODE_CANCELED  deploy  user/ann  skipped")
-    assert lines[-1].endswith("COMPLETED in 4.0s (2 SUCCEEDED, 1 CANCELED)")
+    assert lines[-1].endswith("COMPLETED in 4.0s (2 SUCCEEDED, 1 CANCELLED)")
 
 
 def test_several_waiting_nodes_are_listed_and_one_must_be_named(end: RunClient, server: StandIn) -> None:

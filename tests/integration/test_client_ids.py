@@ -85,7 +85,11 @@ def test_last_is_the_run_that_was_submitted_from_here(end: RunClient, server: St
     assert end("submit", "hello", "name=Ann", "n=3") == 0
     assert end("cancel", "@last", "-o", "status") == 0
 
-    assert json.loads(server.bodies[0]) == {"flow_name": "hello", "params": {"name": "Ann", "n": 3}}
+    assert json.loads(server.bodies[0]) == {
+        "flow_name": "hello",
+        "params": {"name": "Ann", "n": 3},
+        "strict": True,
+    }
     assert server.requests[-1] == ("POST", f"/runs/{B}/cancel")
 
 

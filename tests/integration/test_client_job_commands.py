@@ -96,7 +96,7 @@ def test_submit_sends_its_options_and_prints_the_job(end: RunClient, server: Sta
 
 def test_submit_with_status_output_prints_one_line(end: RunClient, server: StandIn) -> None:
     assert end("job", "submit", "-o", "status") == 0
-    assert end.printed().out == f"{ID} pending\n"
+    assert end.printed().out == f"{ID} PENDING\n"
 
 
 def test_follow_prints_each_line_and_the_duration(end: RunClient, server: StandIn) -> None:
@@ -104,7 +104,7 @@ def test_follow_prints_each_line_and_the_duration(end: RunClient, server: StandI
 
     printed = end.printed()
     assert code == 0
-    assert printed.out.splitlines() == [*SHOWN, f"job {ID} completed in 2.5s"]
+    assert printed.out.splitlines() == [*SHOWN, f"job {ID} COMPLETED in 2.5s"]
     assert printed.err == f"submitted: {ID}\n"
 
 
@@ -113,7 +113,7 @@ def test_follow_fails_when_the_job_fails(end: RunClient, server: StandIn, comman
     server.responses |= {f"/jobs/{ID}/logs/stream": stream("failed"), f"/jobs/{ID}": FAILED}
 
     assert end("job", *command) == 1
-    assert end.printed().out.splitlines()[-1] == f"job {ID} failed in 2.5s: load: no such file"
+    assert end.printed().out.splitlines()[-1] == f"job {ID} FAILED in 2.5s: load: no such file"
 
 
 def test_follow_as_json_prints_only_json_lines(end: RunClient, server: StandIn) -> None:
@@ -122,7 +122,7 @@ def test_follow_as_json_prints_only_json_lines(end: RunClient, server: StandIn) 
     printed = end.printed()
     assert code == 0
     assert [json.loads(line) for line in printed.out.splitlines()] == ENTRIES
-    assert printed.err == f"job {ID} completed in 2.5s\n"
+    assert printed.err == f"job {ID} COMPLETED in 2.5s\n"
     assert server.requests[0] == ("GET", f"/jobs/{ID}/logs/stream?tail=5&task=load&level=WARNING")
 
 
@@ -134,7 +134,7 @@ def test_on_a_terminal_levels_have_colours_and_output_is_escaped(server: StandIn
     assert re.search(r"\x1b\[31m\ufffd\]0;owned\ufffd\[red\]日本語\[/red\]\x1b\[0m", drawn)
     assert re.search(r"\x1b\[36mload \x1b\[0m", drawn)
     assert "\x1b]0;" not in drawn
-    assert drawn.splitlines()[-1] == f"job {ID} completed in 2.5s"
+    assert drawn.splitlines()[-1] == f"job {ID} COMPLETED in 2.5s"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -178,7 +178,7 @@ def test_a_list_is_a_table_newest_first(end: RunClient, server: StandIn) -> None
     head, first, second = end.printed().out.splitlines()
     assert code == 0
     assert head.split() == ["JOB_ID", "STATUS", "FLOW", "TAG", "CREATED", "TOOK", "LABELS", "ERROR"]
-    assert first.startswith(f"{ID}  pending")
+    assert first.startswith(f"{ID}  PENDING")
     assert "2.5s" in second
     assert "\x1b" not in first
     assert server.requests == [("GET", "/jobs?tag=urgent&tag=b&status=failed&limit=20")]
@@ -201,7 +201,7 @@ def test_on_a_terminal_a_status_has_its_colour(server: StandIn, tmp_path: Path) 
     with on_terminal(server, tmp_path, "ls") as terminal:
         _, drawn = terminal.end()
 
-    assert re.search(r"\x1b\[1;31mfailed", drawn)
+    assert re.search(r"\x1b\[1;31mFAILED", drawn)
     assert "\x1b]0;" not in drawn
 
 
@@ -211,7 +211,7 @@ def test_a_job_is_shown_with_its_known_fields(end: RunClient, server: StandIn) -
     assert end("job", "get", ID) == 0
     facts = dict(line.split(": ", 1) for line in end.printed().out.replace(":  ", ": ").splitlines())
     assert {name: value.strip() for name, value in facts.items()}.items() >= {
-        "status": "failed",
+        "status": "FAILED",
         "parameters": '{"input": "data.csv"}',
         "took": "2.5s",
         "limit": "1m00s",

@@ -276,6 +276,24 @@ async def test_a_traceback_shows_the_lines_that_ran(started: Started, save: Save
     assert "a line of version 2" not in failed.traceback
 
 
+async def test_modules_behind_links_are_pinned(started: Started, save: Save) -> None:
+    here = Path.cwd()
+    (here / "tasks.py").rename(here / "tasks.txt")
+    (here / "tasks.py").symlink_to("tasks.txt")
+    (here / "real-folder").mkdir()
+    (here / "real-folder" / "__init__.py").write_text("VERSION = '1'\n")
+    (here / "lazy.py").unlink()
+    (here / "lazy").symlink_to("real-folder")
+    pool = await started(reload=False)
+
+    (here / "tasks.txt").write_text(TASKS.format(version="2"))
+    (here / "real-folder" / "__init__.py").write_text("VERSION = '2'\n")
+    await until(lambda: pool.code.changed)
+    await replace_runners(pool, *pool.pids())
+
+    assert [await outcome_of(pool, "version"), await outcome_of(pool, "later")] == ["1", "1"]
+
+
 async def test_a_resolver_behind_a_symbolic_link_is_pinned_and_reloaded(started: Started, save: Save) -> None:
     here = Path.cwd()
     for version in ("1", "2"):

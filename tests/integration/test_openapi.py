@@ -297,6 +297,8 @@ def test_the_document_has_every_path_and_every_error(address: str) -> None:
     methods = [f"{method.upper()} {path}" for path, operations in document["paths"].items() for method in operations]
     assert sorted(methods) == sorted(OPERATIONS)
     for path, operations in document["paths"].items():
+        if path == "/ready":  # its problem lists all reasons
+            continue
         model = "ExecutionProblem" if path.startswith(("/executions", "/graphs", "/waits")) else "Problem"
         media_type = "application/json"
         if path.startswith(("/jobs", "/tags")):

@@ -28,6 +28,7 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True):
     first_sequence: int
     last_sequence: int
     messages: int
+    lost_bytes: int = 0  # that the broker dropped as damaged when it started
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):

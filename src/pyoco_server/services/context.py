@@ -29,6 +29,8 @@ class Counters:
 
     append_conflicts: int = 0
     stale_lists: int = 0
+    runs_with_lost_events: int = 0
+    lost_event_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ from pyoco_server.ports.broker import Entry, KeyValue, Stored, StreamState
 logger = logging.getLogger(__name__)
 
 MAX_RETRIES = 20
+# Of a usual run. On a full disk a few bytes still fit behind the last ones, in their block of the file system.
+PROBE_BYTES = 64 * 1024
 
 
 class KeyStore:
@@ -63,8 +65,8 @@ class TicketStore:
         await self._bucket.put(key, orjson.dumps(tickets.to_plain(ticket)), revision=0)
 
     async def probe(self, token: str) -> None:
-        """Store a small value under a new name that no ticket has: this shows whether writes are acknowledged."""
-        await self._bucket.put(f"probe-{token}", b"", revision=0)
+        """Store a value under a new name that no ticket has: this shows whether writes are acknowledged."""
+        await self._bucket.put(f"probe-{token}", bytes(PROBE_BYTES), revision=0)
 
     async def take(self, key: TicketKey) -> Ticket | None:
         """Return a ticket and remove it: of all callers with the same key, at most one gets it.

@@ -10,7 +10,7 @@ from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.events import Commit, StoredCommit
 from pyoco_server.domain.ids import RunId
 from pyoco_server.errors import InternalError
-from pyoco_server.ports.broker import Conflict, LogMessage, Stored, SubjectLog
+from pyoco_server.ports.broker import Conflict, LogMessage, Stored, StreamState, SubjectLog
 
 
 class CommitHeard(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +38,14 @@ class EventLog:
     async def read(self, run_id: RunId, *, after: int = 0, limit: int | None = None) -> Sequence[StoredCommit]:
         """The commits behind `after`, in order, the first `limit` of them; empty when there are none."""
         return [_decode(message) for message in await self._log.read(run_id, after=after, limit=limit)]
+
+    async def last_sequence(self, run_id: RunId) -> int:
+        """The sequence of the run's last commit; 0 when there is none."""
+        message = await self._log.last(run_id)
+        return 0 if message is None else message.sequence
+
+    async def state(self) -> StreamState:
+        return await self._log.state()
 
     async def listen(self, run_id: RunId, notify: Callable[[CommitHeard], None]) -> Callable[[], None]:
         """Call `notify` for every commit of the run stored from now on; the returned function ends that.

@@ -93,6 +93,13 @@ class SnapshotStore:
         stored = await self._put(known.execution, value, heartbeat_at, revision=known.revision)
         return stored if isinstance(stored, LoadedSnapshot) else known
 
+    async def end(self, execution: Execution, *, known: LoadedSnapshot) -> bool:
+        """Store an end that no event can tell any more, under the same version; False when another writer was first."""
+        value = encode_snapshot(execution, self._max_bytes, heartbeat_at=known.heartbeat_at)
+        return isinstance(
+            await self._put(execution, value, known.heartbeat_at, revision=known.revision), LoadedSnapshot
+        )
+
     async def claim(self, known: LoadedSnapshot) -> bool:
         """Store the same value under a new revision: of all callers that know this one, a single one gets True."""
         stored = await self._bucket.put(known.execution.execution_id, known.value, revision=known.revision)

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from pyoco_server.cli.client.commands import executions, fleet, jobs, listing, wheels
 from pyoco_server.cli.client.execution_view import EVENTS
+from pyoco_server.cli.client.run_view import run_status
 from pyoco_server.cli.tables import GAP, STYLES, Row, duration, layout, moment, size, stamp, unix_sec
 
 HEAD = ("RUN_ID", "FLOW", "ERROR")
@@ -110,12 +111,12 @@ def test_an_item_of_any_shape_has_a_printable_cell_in_every_column(name: str, od
 
 
 def test_facts_omit_missing_values() -> None:
-    assert jobs.JOB_FACTS.facts({"id": ID, "status": "pending", "attempt": 0}) == [("job", ID), ("status", "pending")]
+    assert jobs.JOB_FACTS.facts({"id": ID, "status": "pending", "attempt": 0}) == [("job", ID), ("status", "PENDING")]
 
 
 @pytest.mark.parametrize("status", ["pending", "running", "completed", "failed", "canceled"])
 def test_every_status_of_a_job_has_a_colour(status: str) -> None:
-    assert jobs.JOBS.styles[status]
+    assert jobs.JOBS.styles[run_status({"status": status})]
 
 
 @pytest.mark.parametrize(

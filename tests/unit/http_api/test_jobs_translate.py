@@ -88,7 +88,7 @@ def test_all_fields_are_used_unchanged() -> None:
         ({"parameters": {}, "timeout_sec": 0}, "timeout_sec"),
         ({"parameters": {}, "timeoutSec": 90}, "timeoutSec"),
         ({"parameters": {}, "params": {}}, "params"),
-        ({str(n): n for n in range(40)}, "known are parameters, tags, flow, tag, timeout_sec"),
+        ({str(n): n for n in range(40)}, "known are parameters, tags, labels, flow, tag, queue, timeout_sec"),
     ],
 )
 def test_an_invalid_field_is_refused_by_name(body: Mapping[str, Any], expected: str) -> None:

@@ -177,5 +177,5 @@ def test_text_with_any_punctuation_is_accepted() -> None:
 
 
 def test_a_body_with_many_invalid_fields_gets_a_bounded_error() -> None:
-    with pytest.raises(InvalidRequest, match="60 fields; known are flow_name, params, tag, tags"):
+    with pytest.raises(InvalidRequest, match="60 fields; known are flow_name, params, tag, queue, tags"):
         parse(**{f"field{number}": 0 for number in range(60)})

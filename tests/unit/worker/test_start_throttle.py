@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from pyoco_server.domain.fleet.records import WorkerCode
 from pyoco_server.domain.ids import RunId
 from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.worker.attempt.context import SHORT_RUN_SEC, StartThrottle
@@ -95,6 +96,18 @@ async def test_a_run_that_waits_too_long_is_returned_and_begins_with_another_att
         run = await world.until(waiting, "COMPLETED")
 
     assert run["attempt"] == 2
+
+
+async def test_a_run_started_early_with_code_that_was_replaced_is_started_again_with_the_new_one(world: World) -> None:
+    async with running_worker(world) as handle:
+        handle.executor.code = WorkerCode(version="old", reload=True)
+        runner, waiting = await one_running_and_one_waiting(world, handle)
+        handle.executor.code = WorkerCode(version="new", reload=True)
+        runner.end()
+        (await handle.executor.begun()).end()
+        run = await world.until(waiting, "COMPLETED")
+
+    assert (run["attempt"], run["code_version"]) == (2, "new")
 
 
 async def test_long_runs_are_not_started_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,6 +159,7 @@ async def stream_state(connection: Connection, stream: str) -> StreamState:
         first_sequence=state["first_seq"],
         last_sequence=state["last_seq"],
         messages=state["messages"],
+        lost_bytes=(state.get("lost") or {}).get("bytes", 0),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyoco_server.cli.client.run_view import as_object, joined, task_row, took_sec
+from pyoco_server.cli.client.run_view import as_object, joined, run_status, task_row, took_sec
 from pyoco_server.cli.tables import Json, Row, Table, duration, inline_json, moment, stamp, text, unix_sec
 from pyoco_server.cli.terminal_escape import escape_line
 
@@ -99,7 +99,7 @@ def as_run(item: Json, started: str = "startedAt", ended: str = "endedAt") -> di
 
 EXECUTION_FACTS = Table(
     ("execution", "executionId"),
-    ("status", "status"),
+    ("status", run_status),
     ("graph", _graph),
     ("input", "input", inline_json),
     ("worker", "workerId"),

@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.text import Text
 
-from pyoco_server.cli.client.run_view import TASK_HEAD, TERMINAL, fit_rows, task_rows, took_sec
+from pyoco_server.cli.client.run_view import TASK_HEAD, TERMINAL, fit_rows, run_status, task_rows, took_sec
 from pyoco_server.cli.stdout import console
 from pyoco_server.cli.tables import STYLES, Json, duration, layout, text
 
@@ -49,7 +49,7 @@ class LiveView:
             yield Text(f"… and {counts}", style="dim")
 
     def _headline(self, now: float | None) -> Text:
-        status = text(self._run.get("status"))
+        status = run_status(self._run)
         line = Text(f"{text(self._run.get('flow_name'))} ")
         line.append(status, style=self.styles.get(status, ""))
         taken = took_sec(self._run, now)

@@ -19,6 +19,20 @@ BAR_WIDTH = 20
 RESULT_CHARS = 500
 
 
+def run_status(item: Json) -> str:
+    """The status of a run, a job or an execution in the words of /runs, which the three APIs have in common."""
+    status = str(item.get("status") or "-").upper()
+    if status in ("PENDING", "RUNNING", "ACTIVE") and (item.get("cancelRequestedAt") or item.get("cancel")):
+        return "CANCELLING"
+    if status == "ACTIVE":
+        return "RUNNING" if item.get("startedAt") or item.get("start_time") else "PENDING"
+    return text(_spelled(status))
+
+
+def _spelled(status: str) -> str:
+    return "CANCELLED" if status == "CANCELED" else status
+
+
 def took_sec(run: Json, now: float | None = None) -> float | None:
     """From start to end, or to now while it runs."""
     start, end = run.get("start_time"), run.get("end_time") or now
@@ -37,7 +51,7 @@ def as_object(value: object) -> Json:
 
 RUN_FACTS = Table(
     ("run", "run_id"),
-    ("status", "status"),
+    ("status", run_status),
     ("flow", "flow_name"),
     ("tag", "tag"),
     ("labels", "tags"),
@@ -124,7 +138,13 @@ def task_rows(run: Json, now: float | None = None) -> list[Row]:
 
 def task_row(name: str, status: str, record: Json, now: float | None = None) -> Row:
     mark = MARKS.get(status) or (SPINNER[int(now * 10) % len(SPINNER)] if now is not None else "*")
-    return (mark, text(name), text(status), duration(_task_sec(status, record, now)), _task_detail(status, record))
+    return (
+        mark,
+        text(name),
+        text(_spelled(status)),
+        duration(_task_sec(status, record, now)),
+        _task_detail(status, record),
+    )
 
 
 def _task_sec(status: str, record: Json, now: float | None) -> float | None:
@@ -202,10 +222,10 @@ def _progress_step(record: Json) -> int:
 
 def summary(kind: str, item_id: object, item: Json) -> str:
     """The last line about a run, an execution or a job: status, duration, tasks by status, error."""
-    statuses = list(as_object(item.get("tasks")).values())
+    statuses = [_spelled(str(one)) for one in as_object(item.get("tasks")).values()]
     counts = ", ".join(f"{statuses.count(status)} {status}" for status in dict.fromkeys(statuses))
     took = took_sec(item)
-    line = f"{kind} {text(item_id)} {text(item.get('status'))}"
+    line = f"{kind} {text(item_id)} {run_status(item)}"
     line += f" in {duration(took)}" if took is not None else ""
     line += f" ({escape_line(counts)})" if counts else ""
     return f"{line}: {escape_line(item['error'])}" if item.get("error") else line

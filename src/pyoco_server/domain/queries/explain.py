@@ -43,6 +43,7 @@ class Evidence:
     confirm_after_grace_sec: float
     queue: QueueState | None = None
     ahead: int = 0
+    events_lost: bool = False
 
     def serving(self, tag: str) -> list[WorkerStatus]:
         return [seen for seen in self.fleet if seen.serves(tag)]
@@ -72,7 +73,8 @@ Reasons = Iterator[Reason]
 
 def explain(execution: Execution, evidence: Evidence) -> tuple[Reason, ...]:
     """At least one reason, whatever the run's state."""
-    return tuple(_RULES[run_status(execution)](execution, evidence))
+    lost = (Reason("events_lost"),) if evidence.events_lost else ()
+    return (*lost, *_RULES[run_status(execution)](execution, evidence))
 
 
 def served_tags(fleet: Sequence[WorkerStatus]) -> list[ServedTag]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pyoco_server.domain.queries.explain import Reason
-from pyoco_server.errors import catalogue
+from pyoco_server.errors import EventsLost, catalogue
 
 _NOTHING = ("Nothing to do.", "対応は不要です。")
 _START_ONE = (
@@ -241,6 +241,12 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
         "Its submit could not be completed and was undone.",
         "投入を完了できなかったため、取り下げられました。",
         *_SUBMIT_AGAIN,
+    ),
+    "events_lost": (
+        "The broker has lost events of this run: what is shown is the last state that was recorded.",
+        "この run のイベントが NATS から失われています。表示は最後に記録された状態です。",
+        EventsLost.hint,
+        EventsLost.hint_ja,
     ),
     "completed": (
         "Completed after {ran_sec} s; it waited {waited_sec} s for a worker.",

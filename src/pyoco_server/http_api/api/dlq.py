@@ -13,7 +13,7 @@ from pyoco_server.domain.ids import parse_tag
 from pyoco_server.errors import DeadLetterNotFound, InvalidRequest, PyocoError
 from pyoco_server.http_api.dependencies import CallerDep, DeadLettersDep, StoresDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
-from pyoco_server.http_api.protocol.fields import Strict
+from pyoco_server.http_api.protocol.fields import Queue, Queued, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import answers
@@ -48,9 +48,10 @@ class DeadLetterList(BaseModel):
     next_cursor: str | None
 
 
-class LettersQuery(Strict):
+class LettersQuery(Strict, Queued):
     reason: str | None = Field(default=None, max_length=64, description="Only letters of this reason.")
     tag: str | None = Field(default=None, max_length=128, description="Only jobs with this routing tag.")
+    queue: Queue = None
     flow: str | None = Field(default=None, max_length=256, description="Only jobs of this flow.")
     limit: int = Field(default=50, ge=1, le=200)
     cursor: str | None = Field(default=None, max_length=64, description="The `next_cursor` of the page before.")
@@ -83,7 +84,7 @@ async def list_dead_letters(
         query.limit,
         _number(query.cursor, refusal) if query.cursor else None,
         reason=query.reason,
-        tag=None if query.tag is None else parse_tag(query.tag),
+        tag=None if query.routing_tag is None else parse_tag(query.routing_tag),
         flow=query.flow,
         tenant_filter=caller.tenant_filter,
     )

@@ -31,6 +31,9 @@ class Ready(BaseModel):
 
     status: Literal["ready"] = "ready"
     nats: Literal["connected"] = "connected"
+    events: Literal["complete", "lost"] = Field(
+        description="`lost`: the broker has lost events of some runs; the metrics and the log say how many."
+    )
     version: str = __version__
 
 
@@ -52,11 +55,12 @@ async def health(stores: StoresDep) -> Health:
 @router.get("/ready", responses={200: {"model": Ready}, 503: {"model": Unready}})
 @accepts_any_query
 @public_route
-async def ready(request: Request, readiness: ReadinessDep) -> Response:
+async def ready(request: Request, readiness: ReadinessDep, stores: StoresDep) -> Response:
     """The gateway is connected, its index is complete, and a write was acknowledged within the last second."""
     faults = await readiness.faults()
     if not faults:
-        return json_response(Ready().model_dump())
+        lost = stores.counters.runs_with_lost_events or stores.counters.lost_event_bytes
+        return json_response(Ready(events="lost" if lost else "complete").model_dump())
     # Not logged per request: probes come every few seconds, and the service logs each change.
     language = preferred_language(request)
     reasons: list[dict[str, Any]] = [RUNS.body(fault, language, 503, "/ready") for fault in faults]

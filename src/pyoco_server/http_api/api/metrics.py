@@ -100,6 +100,12 @@ METRICS = (
         "pyoco_index_behind", "gauge", "Changes of runs that are stored and not yet in this gateway's index, at most."
     ),
     _internal("pyoco_index_failures_total", "counter", "How often this gateway's index had to start to follow again."),
+    _internal(
+        "pyoco_runs_with_lost_events",
+        "gauge",
+        "Runs whose stored events end before their snapshot: the broker has lost some. Checked hourly by this gateway.",
+    ),
+    _internal("pyoco_lost_event_bytes", "gauge", "Bytes of the event log that the broker dropped when it started."),
     _internal("pyoco_watchers", "gauge", "Streams of runs that are open at this gateway."),
     _internal(
         "pyoco_nodes",

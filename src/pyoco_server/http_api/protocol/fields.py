@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
 from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.ids import MAX_LABEL_CHARS
 from pyoco_server.http_api.protocol.times import QueryTime
+
+T = TypeVar("T")
 
 FlowName = Annotated[str, Field(min_length=1, max_length=256, examples=["hello"])]
 Tag = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=64, examples=["default"])]
@@ -38,6 +41,35 @@ class Strict(BaseModel):
     """A query or a body. Unknown names are rejected: a misspelled filter would give a wrong list."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+Queue = Annotated[Tag | None, Field(description="Another name of `tag`.")]
+
+
+class Queued(BaseModel):
+    """Has `tag` and `queue`, two names of the routing tag: they may be equal, but not differ."""
+
+    if TYPE_CHECKING:
+        tag: str | None
+        queue: str | None
+
+    @property
+    def routing_tag(self) -> str | None:
+        return one_of("tag", self.tag, "queue", self.queue)
+
+    @model_validator(mode="after")
+    def _is_one_tag(self) -> Self:
+        one_of("tag", self.tag, "queue", self.queue)
+        return self
+
+
+def one_of(name: str, value: T | None, alias: str, other: T | None) -> T | None:
+    """The value of a field that has two names; an error if they have different values."""
+    if value is not None and other is not None and value != other:
+        raise PydanticCustomError(
+            "two_names", "{name} and {alias} are the same field and differ", {"name": name, "alias": alias}
+        )
+    return other if value is None else value
 
 
 class RangesQuery(Strict):

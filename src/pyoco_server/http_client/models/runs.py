@@ -54,6 +54,8 @@ class RunSummary(TypedDict):
     archived_at: NotRequired[float | None]
     timeout_sec: NotRequired[float | None]
     workflow_yaml_sha256: NotRequired[str | None]
+    replay_of: NotRequired[str | None]
+    rerun_of: NotRequired[str | None]
     params: NotRequired[dict[str, Any]]
     tasks: NotRequired[dict[str, TaskStatus]]
     task_records: NotRequired[dict[str, Any]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS = {
+    "{name} and {alias} are the same field and differ": "{name} と {alias} は同じ項目ですが、値が異なります",
     "no running worker announces the flow {flow}, did you mean {near}?": (
         "flow {flow} を公開している稼働中の worker はありません。もしかして: {near}"
     ),

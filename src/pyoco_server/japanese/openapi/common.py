@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 TEXTS = {
+    "Another name of `tag`.": "`tag` の別名。",
     "Reject (422, ERR-PYOCO-0083) an unknown flow or parameter, a missing parameter, and a tag that is not served, as "
     "far as the running workers announce all of their flows. Otherwise these are `warnings`.": (
         "未知の flow・パラメーター、不足しているパラメーター、担当する worker のない tag を拒否します（422、ERR-PYOCO-0083）。"

@@ -152,6 +152,9 @@ TEXTS = {
     "The gateway accepts no runs: the first reason, and all of them.": (
         "Gateway は run を受け付けません。最初の理由と、すべての理由です。"
     ),
+    "`lost`: the broker has lost events of some runs; the metrics and the log say how many.": (
+        "`lost` の場合、一部の run のイベントが broker から失われています。件数はメトリクスとログにあります。"
+    ),
     "Broker, index and writes, as far as they could be checked.": "broker、索引、書き込みのうち、確認できたもの。",
     "`status` is about this process; `nats` says whether runs can be accepted right now.": (
         "`status` はこのプロセスの状態、`nats` は現在 run を受け付けられるかどうかです。"

@@ -15,6 +15,7 @@ TEXTS = {
     "A job and its tags.": "job とその tag です。",
     "The params of the flow.": "flow の params。",
     "To find the job by.": "job を検索するための tag。",
+    "Another name of `tags`.": "`tags` の別名。",
     "Absent: the flow in PYOCO_JOBS_DEFAULT_FLOW.": "省略時は PYOCO_JOBS_DEFAULT_FLOW の flow。",
     "List Jobs": "job を一覧する",
     "The newest jobs come first; archived ones stay out. Runs and executions are among them.": (

@@ -1,1 +1,1 @@
-"""Background jobs of a gateway: repair, cancels, retention, lost workers, dead jobs."""
+"""Background jobs of a gateway: repair, cancels, retention, lost workers, lost events, dead jobs."""

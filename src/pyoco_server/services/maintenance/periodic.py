@@ -11,7 +11,7 @@ from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.loops import Periodic
-from pyoco_server.services.maintenance import cancels, dead_jobs, lost_workers, retention, snapshots
+from pyoco_server.services.maintenance import cancels, dead_jobs, lost_events, lost_workers, retention, snapshots
 from pyoco_server.stores.feed import Feed
 
 
@@ -22,6 +22,7 @@ def maintenance_jobs(
     repairer = snapshots.SnapshotRepairer(stores, index, feed, queued)
     rescuer = lost_workers.LostWorkerRescuer(stores, index, config)
     strays = lost_workers.StrayRequeuer(stores, index, config)
+    checker = lost_events.LostEventsChecker(stores, index)
     sweeper = dead_jobs.DeadJobSweeper(stores, index, fleet)
     return (
         Periodic("commits", snapshots.EVERY_SEC, repairer.note_commits),
@@ -31,6 +32,7 @@ def maintenance_jobs(
         Periodic("lost workers", lost_workers.CHECK_EVERY_SEC, rescuer.check),
         Periodic("strays", lost_workers.STRAYS_EVERY_SEC, strays.requeue),
         Periodic("dead jobs", dead_jobs.SWEEP_EVERY_SEC, sweeper.sweep, sweeper.wake),
+        Periodic("lost events", lost_events.LOOK_EVERY_SEC, checker.check),
         Periodic("retention", retention.RUNS_EVERY_SEC, partial(retention.remove_old_runs, stores, index, config)),
         Periodic("workers", retention.WORKERS_EVERY_SEC, partial(retention.forget_workers, stores)),
     )

@@ -23,6 +23,7 @@ from pyoco_server.domain.queries.explain import (
 from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
+from pyoco_server.services.maintenance.lost_events import has_lost_events
 from pyoco_server.services.maintenance.lost_workers import stray_silence_sec
 from pyoco_server.services.projections.lists import ListService
 
@@ -81,7 +82,7 @@ class ExplainService:
     fleet: FleetView
 
     async def explain(self, run_id: RunId, *, tenant_filter: str | None) -> Explanation:
-        """Why the run is in its state: one read of its snapshot, at most one of the queue or the dead letters."""
+        """Why the run is in its state: reads its snapshot, its last event and at most one of queue or dead letters."""
         snapshot = await self.executions.get_snapshot(run_id, tenant_filter=tenant_filter)
         execution, stores, config = from_snapshot(snapshot), self.executions.stores, self.executions.config
         is_queued = not execution.status.is_terminal and execution.is_queued
@@ -98,6 +99,7 @@ class ExplainService:
             confirm_after_grace_sec=UNCONFIRMED_AFTER_GRACE_SEC,
             queue=await stores.queue.state(execution.request.tag) if is_queued else None,
             ahead=await self._ahead(execution) if is_queued and run_status(execution) == "PENDING" else 0,
+            events_lost=await has_lost_events(stores, run_id, execution.version),
         )
         return Explanation(
             run_id=run_id,

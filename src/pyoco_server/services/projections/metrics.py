@@ -59,6 +59,8 @@ class MetricsService:
             "pyoco_index_caught_up": indexer.is_caught_up,
             "pyoco_index_failures_total": indexer.failures,
             "pyoco_index_behind": behind,
+            "pyoco_runs_with_lost_events": stores.counters.runs_with_lost_events,
+            "pyoco_lost_event_bytes": stores.counters.lost_event_bytes,
             "pyoco_watchers": self.topics.open_count,
             "pyoco_claims_waiting": self.claims.waiting,
         }

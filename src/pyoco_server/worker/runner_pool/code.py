@@ -10,9 +10,10 @@ import hashlib
 import importlib.util
 import logging
 import os
+import stat
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -50,15 +51,16 @@ class CodeReader:
 
     def __init__(self, resolver: str) -> None:
         self._resolver = resolver
+        self._here = Path.cwd()
         self._known: dict[str, _Read] = {}
         self._has_warned = False
 
     def read(self) -> Code:
         """The present version. Blocks for some milliseconds; call it in a thread."""
-        resolver, roots = _locate(self._resolver)
+        resolver, roots = _locate(self._resolver, self._here)
         found: dict[str, _Read] = {}
         whole, left_bytes = hashlib.sha256(), MAX_BYTES
-        for name, path in _python_files(roots):
+        for name, path in _python_files(roots, on_limit=self._warn):
             if path in found:
                 continue
             one = self._read_file(path)
@@ -66,7 +68,7 @@ class CodeReader:
                 continue
             left_bytes -= len(one.content)
             if left_bytes < 0 or len(found) == MAX_FILES:
-                self._warn(roots)
+                self._warn()
                 break
             found[path] = one
             whole.update(hashlib.sha256(name.encode("utf-8", "surrogateescape")).digest() + one.digest)
@@ -77,6 +79,8 @@ class CodeReader:
     def _read_file(self, path: str) -> _Read | None:
         try:
             status = os.stat(path)
+            if not stat.S_ISREG(status.st_mode):
+                return None  # opening a pipe waits for its writer
             stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
             known = self._known.get(path)
             if known is not None and known.is_settled and known.stamp == stamp:
@@ -93,29 +97,32 @@ class CodeReader:
             content = known.content  # one copy
         return _Read(stamp=stamp, is_settled=is_settled, content=content, digest=digest)
 
-    def _warn(self, roots: list[str]) -> None:
+    def _warn(self) -> None:
         if not self._has_warned:
             self._has_warned = True
-            facts = {"folders": roots, "limit_files": MAX_FILES, "limit_bytes": MAX_BYTES}
+            facts = {
+                "folder": str(self._here),
+                "limit_entries": MAX_ENTRIES,
+                "limit_files": MAX_FILES,
+                "limit_bytes": MAX_BYTES,
+            }
             logger.warning("too many sources for one code version; the rest is loaded from disk", extra=facts)
 
 
-def _locate(resolver: str) -> tuple[str, list[str]]:
+def _locate(resolver: str, here: Path) -> tuple[str, list[str]]:
     """The resolver with the path of its file resolved, and the folders that hold sources."""
     location, _, name = resolver.rpartition(":")
-    here = Path.cwd()
     if location.endswith(".py"):
-        file = Path(location).expanduser().resolve()
+        file = (here / Path(location).expanduser()).resolve()
         resolver, folder = f"{file}:{name}", file.parent
     else:
-        folder = _folder_of_module(location.partition(".")[0]) if location else here
+        folder = _folder_of_module(location.partition(".")[0], here) if location else here
     roots = dict.fromkeys(str(one) for one in (folder, here) if not INSTALLED & set(one.parts))
     return resolver, list(roots)
 
 
-def _folder_of_module(name: str) -> Path:
+def _folder_of_module(name: str, here: Path) -> Path:
     """The folder in which the top-level module is found, without importing it."""
-    here = Path.cwd()
     try:
         spec = PathFinder.find_spec(name, [str(here)]) or importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -126,13 +133,16 @@ def _folder_of_module(name: str) -> Path:
     return file.parent.parent if spec.submodule_search_locations is not None else file.parent
 
 
-def _python_files(roots: list[str]) -> Iterator[tuple[str, str]]:
-    """(name relative to its root, path), in an order that depends on names only."""
-    left = MAX_ENTRIES
+def _python_files(roots: list[str], on_limit: Callable[[], None]) -> Iterator[tuple[str, str]]:
+    """(name relative to its root, path in the folder behind links), in an order that depends on names only."""
+    left, seen = MAX_ENTRIES, set[str]()
     for root in roots:
-        folders = deque([root])
+        folders = deque([("", os.path.realpath(root))])
         while folders:
-            folder = folders.popleft()
+            name, folder = folders.popleft()
+            if folder in seen:
+                continue
+            seen.add(folder)
             try:
                 with os.scandir(folder) as scanned:
                     entries = sorted(scanned, key=lambda entry: entry.name)
@@ -140,11 +150,13 @@ def _python_files(roots: list[str]) -> Iterator[tuple[str, str]]:
                 continue
             left -= len(entries)
             if left < 0:
+                on_limit()
                 return
             if any(entry.name == "pyvenv.cfg" for entry in entries):
                 continue
             for entry in entries:
+                inner = f"{name}/{entry.name}"
                 if entry.name.endswith(".py"):
-                    yield os.path.relpath(entry.path, root), entry.path
-                elif entry.name.isidentifier() and entry.name not in INSTALLED and entry.is_dir(follow_symlinks=False):
-                    folders.append(entry.path)
+                    yield inner, entry.path
+                elif entry.name.isidentifier() and entry.name not in INSTALLED and entry.is_dir():
+                    folders.append((inner, os.path.realpath(entry.path) if entry.is_symlink() else entry.path))

@@ -39,16 +39,21 @@ class ForkClient:
     @classmethod
     async def start(cls, code: Code, lease: EnvironmentLease) -> ForkClient:
         """Starts a fork server. It dies with the calling thread, so call this from the main thread."""
-        ours, theirs = socket.socketpair()
-        with theirs, tempfile.TemporaryFile() as sources:
+        with tempfile.TemporaryFile() as sources:
             # Any bytes as text, and back.
             sources.write(orjson.dumps({path: content.decode("latin-1") for path, content in code.files.items()}))
             sources.flush()
+            return await cls._start(code.resolver, lease, sources.fileno())
+
+    @classmethod
+    async def _start(cls, resolver: str, lease: EnvironmentLease, sources_descriptor: int) -> ForkClient:
+        ours, theirs = socket.socketpair()
+        with theirs:
             ours.setblocking(False)
             settings = {
                 "descriptor": theirs.fileno(),
-                "sources_descriptor": sources.fileno(),
-                "resolver": code.resolver,
+                "sources_descriptor": sources_descriptor,
+                "resolver": resolver,
                 "supervisor_pid": os.getpid(),
                 "sys_path": lease.environment.path_over(sys.path),
                 "pythonpath": os.environ.get("PYTHONPATH"),
@@ -58,7 +63,7 @@ class ForkClient:
                     *(str(lease.environment.python), "-P", "-m", FORK_SERVER, orjson.dumps(settings).decode()),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=2,  # standard output belongs to the supervisor's own log
-                    pass_fds=[theirs.fileno(), sources.fileno()],
+                    pass_fds=[theirs.fileno(), sources_descriptor],
                     # The worker's own search path: no wheel can replace the fork server's code.
                     env=lease.environment.variables(user_code_variables()) | {"PYTHONPATH": os.pathsep.join(sys.path)},
                 )

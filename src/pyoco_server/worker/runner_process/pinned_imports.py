@@ -11,7 +11,7 @@ import importlib
 import linecache
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
@@ -45,19 +45,25 @@ def install(sources: Mapping[str, bytes]) -> None:
 
 
 def has(path: str) -> bool:
-    return os.path.realpath(path) in _sources
+    return _content(path) is not None
+
+
+def _content(path: str) -> bytes | None:
+    """The pinned content. The supervisor has resolved the links to folders, and not those to files."""
+    folder, name = os.path.split(path)
+    return _sources.get(os.path.join(os.path.realpath(folder), name))
 
 
 class PinnedLoader(SourceFileLoader):
     """Loads a source file with its pinned content, if it has one."""
 
     def get_data(self, path: str) -> bytes:
-        pinned = _sources.get(os.path.realpath(path))
+        pinned = _content(path)
         return super().get_data(path) if pinned is None else pinned
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
-        pinned = _sources.get(os.path.realpath(path))
+        pinned = _content(path)
         if pinned is None:
             return super().get_code(fullname)
         code: CodeType = self.source_to_code(pinned, path)
@@ -72,23 +78,26 @@ class _Finder(FileFinder):
     def __init__(self, folder: str) -> None:
         extension, bytecode = (ExtensionFileLoader, EXTENSION_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)
         super().__init__(folder, extension, (PinnedLoader, SOURCE_SUFFIXES), bytecode)
+        self._real = os.path.realpath(folder)
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
         on_disk = super().find_spec(fullname, target)
         if on_disk is not None and isinstance(on_disk.loader, ExtensionFileLoader):
             return on_disk
-        base = os.path.join(self.path, fullname.rpartition(".")[2])
-        package = os.path.join(base, "__init__.py")
-        if has(package):
-            return _spec(fullname, package, [base])
-        return _spec(fullname, f"{base}.py", None) if has(f"{base}.py") else on_disk
+        name = fullname.rpartition(".")[2]
+        for inner in (os.path.join(name, "__init__.py"), f"{name}.py"):
+            if _is_pinned(self._real, inner):
+                return _spec(fullname, os.path.join(self.path, inner))
+        return on_disk
 
 
-def _spec(fullname: str, path: str, search: Sequence[str] | None) -> ModuleSpec | None:
-    found = spec_from_file_location(
-        fullname,
-        path,
-        loader=PinnedLoader(fullname, path),
-        submodule_search_locations=None if search is None else [*search],
-    )
-    return found
+def _is_pinned(folder: str, inner: str) -> bool:
+    path = os.path.join(folder, inner)
+    # A package may be a link to a folder; most names are not even there.
+    return path in _sources or (os.sep in inner and os.path.islink(os.path.dirname(path)) and has(path))
+
+
+def _spec(fullname: str, path: str) -> ModuleSpec | None:
+    search = [os.path.dirname(path)] if os.path.basename(path) == "__init__.py" else None
+    loader = PinnedLoader(fullname, path)
+    return spec_from_file_location(fullname, path, loader=loader, submodule_search_locations=search)

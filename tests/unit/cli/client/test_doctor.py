@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -49,6 +50,24 @@ def test_an_unreachable_broker_is_wrong_and_has_advice() -> None:
     offline = broker({"nats": "offline"})
 
     assert (offline.verdict, "NATS" in (offline.todo or "")) == ("wrong", True)
+
+
+def test_code_that_is_not_served_is_a_warning_with_the_worker_and_advice() -> None:
+    served: dict[str, Any] = {"version": "3f2a91c07d4e", "reload": False, "changed": False, "error": None}
+    workers: list[dict[str, Any]] = [
+        {"worker_id": "fine", "tags": ["default"], "code": served},
+        {"worker_id": "pinned", "tags": ["default"], "code": served | {"changed": True}},
+        {"worker_id": "broken", "tags": ["default"], "code": served | {"reload": True, "error": "SyntaxError: line 3"}},
+        {"worker_id": "loading", "tags": ["default"], "code": served | {"reload": True, "changed": True}},
+        {"worker_id": "library", "tags": ["default"], "code": None},
+    ]
+
+    findings = [finding for finding in fleet(workers, tag=None) if finding.check == "code"]
+
+    assert [finding.verdict for finding in findings] == ["warning", "warning"]
+    assert findings[0].detail.startswith("pinned serves the code of its start (3f2a91c07d4e)")
+    assert findings[1].detail == "broken could not load the saved files: SyntaxError: line 3"
+    assert all(finding.todo for finding in findings)
 
 
 def test_a_fleet_without_workers_is_wrong_and_has_advice() -> None:

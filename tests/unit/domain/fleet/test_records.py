@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
-from pyoco_server.domain.fleet.records import WorkerRecord, WorkerState, from_plain, state_of, to_plain
+from pyoco_server.domain.fleet.records import WorkerCode, WorkerRecord, WorkerState, from_plain, state_of, to_plain
 from pyoco_server.domain.ids import InstanceId, RunId, WorkerId
 
 RUN = RunId("0190a5b2-7c4e-7abc-8def-0123456789ab")
@@ -26,10 +26,11 @@ ANNOUNCING = replace(
     IDLE,
     flows=(AnnouncedFlow(name="pipeline", nodes=("load", "save"), edges=(("load", "save"),)), AnnouncedFlow(name="x")),
 )
+PINNED = replace(IDLE, code=WorkerCode(version="3f2a91c07d4e", reload=False, changed=True))
 STOPPED = replace(IDLE, stopped_at=120.0, stop_reason="stopped", hidden=True)
 
 
-@pytest.mark.parametrize("record", [IDLE, BUSY, SYNCED, ANNOUNCING, STOPPED])
+@pytest.mark.parametrize("record", [IDLE, BUSY, SYNCED, ANNOUNCING, PINNED, STOPPED])
 def test_a_record_survives_storage(record: WorkerRecord) -> None:
     assert from_plain(orjson.loads(orjson.dumps(to_plain(record)))) == record
 

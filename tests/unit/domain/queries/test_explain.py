@@ -140,6 +140,7 @@ def over_http(execution: Execution) -> Execution:
 
 CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (PENDING, evidence(), ["no_worker_for_tag"]),
+    (failed("ERR-PYOCO-0080"), evidence(events_lost=True), ["events_lost", "run_failed"]),
     (PENDING, evidence(status_of("w1", "cpu")), ["no_worker_for_tag"]),
     (PENDING, evidence(status_of("w1", "gpu1")), ["no_worker_for_tag", "similar_tag"]),
     (PENDING, evidence(GONE, LOST), ["workers_for_tag_are_gone"]),

@@ -16,7 +16,14 @@ from pyoco_server.cli.client.options import TextOutput
 from pyoco_server.cli.output import localized
 from pyoco_server.cli.stdout import draw, is_terminal, write, write_json
 from pyoco_server.cli.terminal_escape import escape_line
-from pyoco_server.errors import BrokerUnavailable, CredentialsMissing, GatewayUnreachable, InvalidApiKey, InvalidToken
+from pyoco_server.errors import (
+    BrokerUnavailable,
+    CredentialsMissing,
+    EventsLost,
+    GatewayUnreachable,
+    InvalidApiKey,
+    InvalidToken,
+)
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoClientError, PyocoHttpClient
@@ -73,7 +80,7 @@ def examine(target: Target, tag: str | None) -> Iterator[Finding]:
         reached = broker(health)
         yield reached
         if reached.verdict == "ok":
-            yield _writes(client)
+            yield from _writes(client)
             yield from _requests(client, tag)
 
 
@@ -147,14 +154,31 @@ def broker(health: Mapping[str, Any]) -> Finding:
     return Finding(check="nats", verdict="wrong", detail=f"{detail} [{BrokerUnavailable.err_id}]", todo=todo)
 
 
-def _writes(client: PyocoHttpClient) -> Finding:
+def _writes(client: PyocoHttpClient) -> Iterator[Finding]:
     from pyoco_server.http_client import PyocoClientError
 
     try:
-        client.ready()
+        ready = client.ready()
     except PyocoClientError as error:
-        return refused("writes", error)
-    return _ok("writes", "the gateway accepts runs", "Gateway は run を受け付けています")
+        yield refused("writes", error)
+        return
+    yield _ok("writes", "the gateway accepts runs", "Gateway は run を受け付けています")
+    yield from events(ready)
+
+
+def events(ready: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether the broker still has all events; an older gateway does not say it."""
+    if ready.get("events") == "complete":
+        yield _ok("events", "no events of runs are lost", "run のイベントは失われていません")
+    elif "events" in ready:
+        detail = localized("the broker has lost events of runs", "run のイベントが NATS から失われています")
+        todo = localized(
+            "The gateway's log and GET /metrics (pyoco_runs_with_lost_events) say how many. Check the disk of "
+            "nats-server and restore its data from a backup if you have one.",
+            "件数は Gateway のログと GET /metrics（pyoco_runs_with_lost_events）にあります。"
+            "nats-server のディスクを確認し、バックアップがあればデータを復元してください。",
+        )
+        yield Finding(check="events", verdict="warning", detail=f"{detail} [{EventsLost.err_id}]", todo=todo)
 
 
 def refused(question: str, error: PyocoClientError) -> Finding:

@@ -22,7 +22,7 @@ from pyoco_server.cli.client.execution_view import EVENTS, EXECUTION_FACTS, LIVE
 from pyoco_server.cli.client.following import continues, exit_code, fold, show_json
 from pyoco_server.cli.client.ids import full_id, remember_last
 from pyoco_server.cli.client.params import merge, parse_json, read_file
-from pyoco_server.cli.client.run_view import summary
+from pyoco_server.cli.client.run_view import run_status, summary
 from pyoco_server.cli.stdout import is_terminal, show, show_facts, write, write_json, write_json_line, write_table
 from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.cli.tables import NODE_STYLES, Json, Table, inline_json, moment, text, unix_sec
@@ -96,7 +96,7 @@ def execute(
             with continues("execution", execution_id), closing(client.follow_events(execution_id)) as events:
                 return exit_code(_follow(execution_id, events, form or "status").get("status"))
     if form == "status":
-        write(f"{execution_id} ACTIVE")
+        write(f"{execution_id} PENDING")
     else:
         write_json(accepted)
     return output.OK
@@ -253,7 +253,7 @@ def _waiting_node(found: Any, node_id: str | None) -> Any:
         return chosen[0]
     if not waiting:
         raise InvalidUsage(
-            f"nothing waits in execution {execution_id} ({found['status']})",
+            f"nothing waits in execution {execution_id} ({run_status(found)})",
             example=f"pyoco-client explain {execution_id}",
         )
     for one in waiting:

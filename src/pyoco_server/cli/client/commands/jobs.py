@@ -19,13 +19,13 @@ from pyoco_server.cli.client.execution_view import as_run
 from pyoco_server.cli.client.following import exit_code
 from pyoco_server.cli.client.ids import for_each, full_id, remember_last
 from pyoco_server.cli.client.params import merge
-from pyoco_server.cli.client.run_view import took_sec
+from pyoco_server.cli.client.run_view import run_status, took_sec
 from pyoco_server.cli.stdout import show, show_facts, show_lines, write, write_json
 from pyoco_server.cli.suggestions import command_line, invalid
-from pyoco_server.cli.tables import STYLES, Json, Table, duration, inline_json, moment
+from pyoco_server.cli.tables import Json, Table, duration, inline_json, moment
 from pyoco_server.cli.terminal_escape import escape_line
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.http_client import Job, JobStatus
+from pyoco_server.http_client import Job
 
 # The page limit of the server.
 MAX_PAGE = 200
@@ -37,18 +37,17 @@ def _took(job: Json) -> float | None:
 
 JOBS = Table(
     ("JOB_ID", "id"),
-    ("STATUS", "status"),
+    ("STATUS", run_status),
     ("FLOW", "flow"),
     ("TAG", "tag"),
     ("CREATED", "createdAt", moment),
     ("TOOK", _took, duration),
     ("LABELS", "tags"),
     ("ERROR", "error"),
-    styles={status.lower(): style for status, style in STYLES.items()},
 )
 JOB_FACTS = Table(
     ("job", "id"),
-    ("status", "status"),
+    ("status", run_status),
     ("flow", "flow"),
     ("tag", "tag"),
     ("labels", "tags"),
@@ -100,7 +99,7 @@ def submit(
             print_submitted(job["id"])
             return exit_code(follow_job(client, job["id"], "json" if form == "json" else "text"))
     if form == "status":
-        write(f"{escape_line(job['id'])} {escape_line(job['status'])}")
+        write(f"{escape_line(job['id'])} {run_status(job)}")
     else:
         write_json(job)
     return output.OK
@@ -110,7 +109,10 @@ def submit(
 def ls(
     target: Target,
     label: Annotated[list[str] | None, Option(help="Only jobs with this label; repeatable: with all.")] = None,
-    status: Annotated[JobStatus | None, Option(case_sensitive=False, help="Only jobs of this status.")] = None,
+    status: Annotated[
+        Literal["pending", "running", "completed", "failed", "cancelled", "canceled"] | None,
+        Option(case_sensitive=False, help="Only jobs of this status."),
+    ] = None,
     since: opt.SinceOption = None,
     until: opt.UntilOption = None,
     limit: Annotated[int, Option(min=1, max=10_000, help="How many at most; 50 by default.")] = 50,
@@ -119,7 +121,10 @@ def ls(
     """List jobs, newest first; removed ones are left out."""
     with connected(target) as client:
         pages = client.iter_jobs(
-            tags=label or (), status=status, limit=min(limit, MAX_PAGE), **opt.submitted(since, until)
+            tags=label or (),
+            status="canceled" if status == "cancelled" else status,
+            limit=min(limit, MAX_PAGE),
+            **opt.submitted(since, until),
         )
         jobs = list(islice(pages, limit))
     show(form, {"jobs": jobs}, JOBS, jobs, Job.__annotations__)

@@ -69,7 +69,7 @@ async def create_execution(request: Request) -> Response:
     new = NewExecution(
         graph_id=asked.graph_id,
         input=bounded_json(asked.input, largest_params(executions.config), "input"),
-        tag=asked.tag,
+        tag=asked.routing_tag,
         tenant_id=caller.tenant_id,
         api_key_id=caller.api_key_id,
     )

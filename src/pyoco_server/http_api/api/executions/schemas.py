@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from pyoco_server.http_api.api.graph_models import ConditionalEdgeOut
-from pyoco_server.http_api.protocol.fields import WARNINGS, OpenCamel, Strict
+from pyoco_server.http_api.protocol.fields import WARNINGS, OpenCamel, Queue, Queued, Strict
 
 ExecutionStatus = Literal["ACTIVE", "COMPLETED", "FAILED", "CANCELED"]
 NodeState = Literal["IDLE", "READY", "RUNNING", "WAITING", "SUCCEEDED", "FAILED", "CANCELED"]
@@ -43,7 +43,7 @@ class CommandBody(Strict):
     model_config = ConfigDict(alias_generator=to_camel, strict=True, allow_inf_nan=False)
 
 
-class CreateBody(CommandBody):
+class CreateBody(CommandBody, Queued):
     """What to execute: a stored graph, a flow that workers announce, or any other name for an open graph."""
 
     graph_id: GraphId
@@ -54,6 +54,7 @@ class CreateBody(CommandBody):
         max_length=64,
         description="For a flow: which workers may run it. Absent: the default tag, or one that it is announced under.",
     )
+    queue: Queue = None
     strict: bool = Field(
         default=False,
         description="Reject (422, ERR-PYOCO-0083) what is neither a graph nor a flow, and what a flow does not accept, "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.snapshot import to_snapshot
@@ -25,7 +25,7 @@ from pyoco_server.http_api.dependencies import (
 )
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.openapi.bodies import request_body
-from pyoco_server.http_api.protocol.fields import Label, RangesQuery, Strict
+from pyoco_server.http_api.protocol.fields import Label, RangesQuery, Strict, one_of
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read, services_of
 from pyoco_server.http_api.protocol.submissions import check_run
@@ -54,6 +54,7 @@ class JobsQuery(RangesQuery):
     tag: list[Label] | None = Field(
         default=None, max_length=8, description="Repeated: a job has all of them.", examples=["urgent"]
     )
+    label: list[Label] | None = Field(default=None, max_length=8, description="Another name of `tag`.")
     status: schemas.JobStatus | None = Field(default=None, examples=["running"])
     limit: int = Field(default=50, ge=1, le=200)
     next_token: str | None = Field(
@@ -63,13 +64,18 @@ class JobsQuery(RangesQuery):
         description="The `nextToken` of the page before, with the same filters.",
     )
 
+    @model_validator(mode="after")
+    def _has_one_list_of_labels(self) -> Self:
+        one_of("tag", self.tag, "label", self.label)
+        return self
+
     def of(self, tenant_id: str | None) -> JobQuery:
         """The query of the index, for the jobs of this tenant."""
         query = JobQuery(
             limit=self.limit,
             status=() if self.status is None else translate.RUN_STATUSES[self.status],
             tenant_id=tenant_id,
-            labels=tuple(self.tag or ()),
+            labels=tuple(one_of("tag", self.tag, "label", self.label) or ()),
             submitted_after=self.submitted_after,
             submitted_before=self.submitted_before,
             id_prefix=self.id_prefix,
@@ -126,7 +132,7 @@ router.add_api_route(
 @router.get(
     "/jobs",
     responses={200: {"model": schemas.JobList}, **job_failures(422, 503)},
-    dependencies=[given_once(InvalidListQuery, repeatable=("tag",))],
+    dependencies=[given_once(InvalidListQuery, repeatable=("tag", "label"))],
 )
 @requires_scope(Scope.RUNS_READ)
 async def list_jobs(lists: ListsDep, caller: CallerDep, asked: Annotated[JobsQuery, Query()]) -> Response:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from pyoco_server.domain.execution.state import MAX_LABELS
 from pyoco_server.http_api.protocol.fields import (
@@ -12,10 +12,13 @@ from pyoco_server.http_api.protocol.fields import (
     FlowName,
     Label,
     OpenCamel,
+    Queue,
+    Queued,
     Strict,
     StrictFlag,
     Tag,
     TimeoutSec,
+    one_of,
 )
 
 JobStatus = Literal["pending", "running", "completed", "failed", "canceled"]
@@ -24,7 +27,7 @@ DateTime = Annotated[str, Field(json_schema_extra={"format": "date-time"}, examp
 JOB_ID = "123e4567-e89b-12d3-a456-426614174000"
 
 
-class JobSubmitRequest(Strict):
+class JobSubmitRequest(Strict, Queued):
     """A job and its tags."""
 
     model_config = ConfigDict(
@@ -33,10 +36,21 @@ class JobSubmitRequest(Strict):
 
     parameters: dict[str, Any] = Field(description="The params of the flow.")
     tags: list[Label] = Field(default_factory=list, max_length=MAX_LABELS, description="To find the job by.")
+    labels: list[Label] | None = Field(default=None, max_length=MAX_LABELS, description="Another name of `tags`.")
     flow: FlowName | None = Field(default=None, description="Absent: the flow in PYOCO_JOBS_DEFAULT_FLOW.")
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    queue: Queue = None
     timeout_sec: TimeoutSec = None
     strict: StrictFlag = False
+
+    @property
+    def all_labels(self) -> list[str]:
+        return self.tags if self.labels is None else self.labels
+
+    @model_validator(mode="after")
+    def _has_one_list_of_labels(self) -> Self:
+        one_of("tags", self.tags if "tags" in self.model_fields_set else None, "labels", self.labels)
+        return self
 
 
 class TagRequest(Strict):

@@ -34,10 +34,10 @@ def submit_request(body: bytes, config: NatsBackendConfig, caller: Caller) -> tu
         config,
         flow_name=config.jobs_default_flow if asked.flow is None else asked.flow,
         params=request_parsing.bounded_json(asked.parameters, request_parsing.largest_params(config), "parameters"),
-        tag=asked.tag,
+        tag=asked.routing_tag,
         timeout_sec=asked.timeout_sec,
     )
-    return request, request_parsing.labels_of(asked.tags), asked.strict
+    return request, request_parsing.labels_of(asked.all_labels), asked.strict
 
 
 def status_of(run: Mapping[str, Any]) -> JobStatus:

@@ -86,7 +86,7 @@ def parse_submit(body: bytes, config: NatsBackendConfig, caller: Caller) -> tupl
         config,
         flow_name=asked.flow_name,
         params=bounded_json(asked.params, largest_params(config), "params"),
-        tag=asked.tag,
+        tag=asked.routing_tag,
         timeout_sec=asked.timeout_sec,
     )
     return run, (run.tag,) if asked.tags is None else labels_of(asked.tags), asked.strict

@@ -15,6 +15,8 @@ from pyoco_server.http_api.protocol.fields import (
     FlowName,
     Label,
     Open,
+    Queue,
+    Queued,
     RangesQuery,
     Strict,
     StrictFlag,
@@ -27,7 +29,7 @@ TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
 IncludeWord = Literal["records", "full", "all"]
 
 
-class RunSubmitRequest(Strict):
+class RunSubmitRequest(Strict, Queued):
     """A run of a flow."""
 
     model_config = ConfigDict(json_schema_extra={"example": {"flow_name": "hello", "params": {}}})
@@ -35,16 +37,18 @@ class RunSubmitRequest(Strict):
     flow_name: FlowName
     params: dict[str, Any] = Field(default_factory=dict, examples=[{"name": "world"}])
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    queue: Queue = None
     tags: list[Label] | None = Field(default=None, max_length=64, description="Labels; `[tag]` when absent.")
     timeout_sec: TimeoutSec = None
     strict: StrictFlag = False
 
 
-class RunYamlFields(Strict):
+class RunYamlFields(Strict, Queued):
     """The text parts of the form beside the flow.yaml."""
 
     flow_name: FlowName
     tag: Tag | None = Field(default=None, description="Which workers may run it; the default tag when absent.")
+    queue: Queue = None
     timeout_sec: float | None = Field(default=None, gt=0, le=MAX_TIMEOUT_SEC, allow_inf_nan=False)
     strict: bool = Field(default=False, description=STRICT)
     params: str = Field(
@@ -141,6 +145,8 @@ class RunSummary(Open):
     archived_at: float | None = None
     timeout_sec: float | None = None
     workflow_yaml_sha256: str | None = None
+    replay_of: str | None = Field(default=None, description="The run that this one replays from a dead letter.")
+    rerun_of: str | None = Field(default=None, description="The run that was run again as this one.")
 
 
 class WheelUsed(BaseModel):
@@ -225,12 +231,13 @@ class RunTasks(BaseModel):
     task_records_truncated: bool
 
 
-class ListQuery(RangesQuery):
+class ListQuery(RangesQuery, Queued):
     """Filters, all of which apply."""
 
     status: RunStatus | None = Field(default=None, examples=["RUNNING"])
     flow: str | None = Field(default=None, min_length=1, max_length=256, examples=["hello"])
     tag: str | None = Field(default=None, min_length=1, max_length=64, examples=["default"])
+    queue: Queue = None
     tags: list[Label] | None = Field(default=None, max_length=8, description="Labels; repeated: a run has all of them.")
     workflow_yaml_sha256: str | None = Field(
         default=None,
@@ -267,7 +274,7 @@ class ListQuery(RangesQuery):
             limit=self.limit,
             status=self.status,
             flow=self.flow,
-            tag=self.tag,
+            tag=self.routing_tag,
             tenant_id=tenant_id,
             labels=tuple(self.tags or ()),
             workflow_yaml_sha256=None if digest is None else digest.lower(),

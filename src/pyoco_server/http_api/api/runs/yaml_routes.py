@@ -36,7 +36,7 @@ from pyoco_server.services.executions.submit import Workflow
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
-FIELDS = ("workflow", "flow_name", "tag", "timeout_sec", "strict", "params")
+FIELDS = ("workflow", "flow_name", "tag", "queue", "timeout_sec", "strict", "params")
 MAX_NAMED = 50
 CURL = "-F workflow=@flow.yaml -F flow_name=main"
 
@@ -61,7 +61,7 @@ async def submit_run_yaml(request: Request) -> Response:
         config,
         flow_name=fields.flow_name,
         params=bounded_json(_params(workflow.flow.defaults, fields.params), largest_params(config), "params"),
-        tag=fields.tag,
+        tag=fields.routing_tag,
         timeout_sec=fields.timeout_sec,
     )
     contents = {"workflow": data, **{name: value.encode() for name, value in texts.items()}}
