@@ -54,7 +54,7 @@ def test_without_a_terminal_nothing_is_cancelled_by_filters_unless_yes_is_given(
 
 
 def test_filters_select_everything_that_has_not_ended_first_what_waits(end: RunClient, server: StandIn) -> None:
-    assert end(*BY_FILTERS, "--yes", "-o", "status") == 0
+    assert end(*BY_FILTERS, "--yes") == 0
 
     printed = end.printed()
     assert printed.out.splitlines() == [f"{A} CANCELLING", f"{B} CANCELLED"]
@@ -68,7 +68,7 @@ def test_filters_select_everything_that_has_not_ended_first_what_waits(end: RunC
 def test_an_error_of_one_run_does_not_stop_the_rest(end: RunClient, server: StandIn) -> None:
     server.responses[f"/runs/{A}/cancel"] = Refusal(404, "ERR-PYOCO-0005", "run not found")
 
-    assert end("cancel", "--status", "running", "--yes") == 1
+    assert end("cancel", "--status", "running", "--yes", "--json", "run_id") == 1
 
     printed = end.printed()
     assert [one["run_id"] for one in json.loads(printed.out)] == [B]

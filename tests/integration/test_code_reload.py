@@ -276,22 +276,29 @@ async def test_a_traceback_shows_the_lines_that_ran(started: Started, save: Save
     assert "a line of version 2" not in failed.traceback
 
 
-async def test_modules_behind_links_are_pinned(started: Started, save: Save) -> None:
+async def test_modules_behind_links_are_pinned_and_reloaded(started: Started, save: Save) -> None:
     here = Path.cwd()
+    for version in ("1", "2"):
+        folder = here / f"release-{version}" / "inner"  # not an identifier: not a folder of modules of `here`
+        folder.mkdir(parents=True)
+        (folder.parent / "__init__.py").touch()
+        (folder / "__init__.py").touch()
+        (folder / "deep.py").write_text(f"VERSION = '{version}'\n")
+    (here / "lazy.py").write_text("from linked.inner.deep import VERSION\n")
     (here / "tasks.py").rename(here / "tasks.txt")
     (here / "tasks.py").symlink_to("tasks.txt")
-    (here / "real-folder").mkdir()
-    (here / "real-folder" / "__init__.py").write_text("VERSION = '1'\n")
-    (here / "lazy.py").unlink()
-    (here / "lazy").symlink_to("real-folder")
-    pool = await started(reload=False)
+    (here / "linked").symlink_to("release-1")
+    pinned, reloaded = await started(reload=False), await started(reload=True)
+    before = reloaded.code.version
 
-    (here / "tasks.txt").write_text(TASKS.format(version="2"))
-    (here / "real-folder" / "__init__.py").write_text("VERSION = '2'\n")
-    await until(lambda: pool.code.changed)
-    await replace_runners(pool, *pool.pids())
+    (here / "next").symlink_to("release-2")
+    (here / "next").rename(here / "linked")
+    await changed_from(reloaded, before)
+    await until(lambda: pinned.code.changed)
+    await replace_runners(pinned, *pinned.pids())
 
-    assert [await outcome_of(pool, "version"), await outcome_of(pool, "later")] == ["1", "1"]
+    assert await outcome_of(reloaded, "later") == "2"
+    assert [await outcome_of(pinned, "later"), await outcome_of(pinned, "version")] == ["1", "1"]
 
 
 async def test_a_resolver_behind_a_symbolic_link_is_pinned_and_reloaded(started: Started, save: Save) -> None:

@@ -79,10 +79,14 @@ class _Module:
 
     def texts(self) -> Iterator[tuple[str, str]]:
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Call) and self._speaks(node.func) and node.args:
-                for text in self._shown(node.args[0]):
-                    if re.search("[a-zA-Z]{2}", text.replace("{}", "")) and " " in text:
-                        yield f"{self.name}:{node.lineno}", text
+            if not isinstance(node, ast.Call):
+                continue
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "detail"]
+            if self._speaks(node.func):
+                given += node.args[:1]
+            for text in (text for one in given for text in self._shown(one)):
+                if re.search("[a-zA-Z]{2}", text.replace("{}", "")) and " " in text:
+                    yield f"{self.name}:{node.lineno}", text
 
     def returned(self) -> Iterator[tuple[str, str]]:
         """Sentences that functions return: faults whose callers raise the error."""

@@ -95,6 +95,8 @@ INVALID = [
     ("pyoco-client get @last --json ,", "--json needs the names of fields", "get @last --json id"),
     ("pyoco-client get @last --template done", "names no field", "get @last --template '{id} {status}'"),
     ("pyoco-client get @last --json id -o table", "--output and --json exclude each other", "get @last --json id"),
+    ("pyoco-client submit f --watch --json id", "--watch and a selection of fields exclude", "--wait --json id,status"),
+    ("pyoco-client submit-yaml --workflow-file pyproject.toml --logs --template {id}", "--logs and a", "--wait --json"),
     ("pyoco-client get a --json id --template '{id}'", "exclude each other", "get a --template '{id}'"),
     ("pyoco-client list --until 2026-13-01", "'2026-13-01' is no time", "list --until 1h"),
     ("pyoco-client job ls --since soon", "'soon' is no time", "job ls --since 1h"),

@@ -123,7 +123,7 @@ def test_links_to_files_and_folders_are_followed_once(write: Write) -> None:
     Path("lib").symlink_to(Path("../shared/lib").resolve())
     Path("loop").symlink_to(Path.cwd())
 
-    assert names(CodeReader("")) == ["../shared/lib/common.py", "tasks.py"]
+    assert names(CodeReader("")) == ["lib/common.py", "tasks.py"]
 
 
 def test_what_exceeds_the_limits_is_left_out_with_one_warning(
@@ -146,6 +146,15 @@ def test_a_pipe_is_not_opened(write: Write) -> None:
     os.mkfifo("waits.py")
 
     assert names(CodeReader("flows.py:resolve")) == ["flows.py"]
+
+
+def test_links_of_tasks_are_not_read_with_the_rights_of_the_worker(write: Write) -> None:
+    write("flows.py", "")
+    Path("stolen.py").symlink_to(write("../secret/token.txt", "the token"))
+    write("../secret/inner.py", "")
+    Path("folder").symlink_to(Path("../secret").resolve())
+
+    assert names(CodeReader("flows.py:resolve", follow_links=False)) == ["flows.py"]
 
 
 def test_without_sources_there_is_no_version(write: Write) -> None:

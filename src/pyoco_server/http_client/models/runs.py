@@ -184,6 +184,7 @@ class WorkerRecord(TypedDict):
     wheel_sync: NotRequired[dict[str, Any] | None]
     code: NotRequired[dict[str, Any] | None]
     isolation: NotRequired[str]
+    runner_user: NotRequired[str | None]
     flows: NotRequired[list[str]]
 
 
@@ -228,7 +229,7 @@ class Replayed(TypedDict):
 
 
 class WheelArtifact(TypedDict):
-    """A registered wheel; without tags it applies to every worker."""
+    """A registered wheel; without tags it applies to every worker, without a tenant to the runs of all."""
 
     name: str
     size_bytes: int
@@ -237,6 +238,7 @@ class WheelArtifact(TypedDict):
     modified: float
     tags: list[str]
     sha256_hex: NotRequired[str | None]
+    tenant_id: NotRequired[str | None]
 
 
 class WheelHistoryEvent(TypedDict):
@@ -252,6 +254,7 @@ class WheelHistoryEvent(TypedDict):
     size_bytes: NotRequired[int]
     sha256_hex: NotRequired[str | None]
     nuid: NotRequired[str]
+    tenant_id: NotRequired[str | None]
 
 
 class WheelDeleted(TypedDict):

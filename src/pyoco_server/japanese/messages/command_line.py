@@ -44,13 +44,17 @@ TEXTS = {
         "{last} はここから {url} へ最後に投入した run ですが、まだありません"
     ),
     # Cancel
+    "{option} and a selection of fields exclude each other": "{option} と項目の選択は同時に指定できません",
     "ids and filters exclude each other": "id と条件は同時に指定できません",
     "runs that are {status} cannot be cancelled": "{status} の run は取り消せません",
     "this would cancel {count} runs ({flows}); --yes cancels them": (
         "{count} 件の run（{flows}）が取り消されます。実行するには --yes を付けてください"
     ),
     # Times, fields and profiles
-    "{option}: {text} is no time: write {forms}": ("{option}: {text} は時刻ではありません。書式: {forms}"),
+    "{option}: {text} is no time: write {forms}": ("{option}: {text} は時刻ではありません。書式: {forms:ja}"),
+    "1h (also s, m, d, w) ago, 2026-11-19, 2026-11-19T09:00:00+09:00, today or yesterday": (
+        "1h（1 時間前。s、m、d、w も可）、2026-11-19、2026-11-19T09:00:00+09:00、today、yesterday"
+    ),
     "--json needs the names of fields, joined by commas": "--json には項目名をカンマ区切りで指定してください",
     "--template {text} names no field": "--template {text} に項目名がありません",
     "there is no field {name}; there are: {fields}": "項目 {name} はありません。使える項目: {fields}",

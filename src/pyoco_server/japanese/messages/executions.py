@@ -29,6 +29,7 @@ TEXTS = {
     "it is not the next attempt of the node": "node の次の attempt ではありません",
     "the node has no attempts left": "node の試行回数が残っていません",
     "the resume key does not fit": "resumeKey が一致しません",
+    "the answer must be one of the choices: {choices}": "回答は次の選択肢のいずれかにしてください: {choices}",
     "the answer is not one of the choices": "回答が選択肢のいずれでもありません",
     "a value is out of range": "範囲外の値があります",
     "an execution has at most {count} nodes": "execution の node は {count} 個までです",

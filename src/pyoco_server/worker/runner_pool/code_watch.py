@@ -15,11 +15,11 @@ from pyoco_server.errors import InvalidUsage
 from pyoco_server.worker.backoff import Backoff
 from pyoco_server.worker.runner_pool.code import Code, CodeReader
 
-RELOAD_CHECK_SEC = 0.5
+RELOAD_CHECK_SEC = 0.25
 PINNED_CHECK_SEC = 5.0
 PAUSES_PER_READ = 20
 # A tool that writes many files is given this long between two of them, and not for ever.
-SETTLE_SEC = 0.1
+SETTLE_SEC = 0.05
 MAX_SETTLE_READS = 20
 FIRST_RETRY_SEC, LONGEST_RETRY_SEC = 1.0, 30.0
 

@@ -11,7 +11,7 @@ import importlib
 import linecache
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
@@ -23,25 +23,34 @@ from importlib.machinery import (
     SourcelessFileLoader,
 )
 from importlib.util import decode_source, spec_from_file_location
+from pathlib import Path
 from types import CodeType, ModuleType
 
 _sources: Mapping[str, bytes] = {}
+_folders: frozenset[str] = frozenset()
 
 
 def install(sources: Mapping[str, bytes]) -> None:
     """From now on these files (by absolute path) are imported with this content."""
-    global _sources  # one process has one import system
-    _sources = sources
-    folders = {os.path.dirname(path) for path in sources}
+    global _sources, _folders  # one process has one import system
+    _sources, _folders = sources, frozenset(_above(sources))
 
     def find_in(folder: str) -> _Finder:
-        if os.path.realpath(folder or ".") not in folders:
+        pinned = _pinned_folder(folder or ".")
+        if pinned is None:
             raise ImportError("not a folder of pinned sources")
-        return _Finder(folder or ".")
+        return _Finder(pinned)
 
     sys.path_hooks.insert(0, find_in)
     sys.path_importer_cache.clear()
     importlib.invalidate_caches()
+
+
+def _above(sources: Iterable[str]) -> Iterator[str]:
+    """The folders of these files and those above them: a folder of packages may have no file of its own."""
+    for folder in {os.path.dirname(path) for path in sources}:
+        yield folder
+        yield from map(str, Path(folder).parents)
 
 
 def has(path: str) -> bool:
@@ -49,9 +58,18 @@ def has(path: str) -> bool:
 
 
 def _content(path: str) -> bytes | None:
-    """The pinned content. The supervisor has resolved the links to folders, and not those to files."""
     folder, name = os.path.split(path)
-    return _sources.get(os.path.join(os.path.realpath(folder), name))
+    pinned = _pinned_folder(folder)
+    return None if pinned is None else _sources.get(os.path.join(pinned, name))
+
+
+def _pinned_folder(folder: str) -> str | None:
+    """The folder as the supervisor names it: by its path, or where that leads to now."""
+    path = os.path.abspath(folder)
+    if path in _folders:
+        return path
+    real = os.path.realpath(path)
+    return real if real in _folders else None
 
 
 class PinnedLoader(SourceFileLoader):
@@ -78,26 +96,18 @@ class _Finder(FileFinder):
     def __init__(self, folder: str) -> None:
         extension, bytecode = (ExtensionFileLoader, EXTENSION_SUFFIXES), (SourcelessFileLoader, BYTECODE_SUFFIXES)
         super().__init__(folder, extension, (PinnedLoader, SOURCE_SUFFIXES), bytecode)
-        self._real = os.path.realpath(folder)
+        self._folder = folder
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
         on_disk = super().find_spec(fullname, target)
         if on_disk is not None and isinstance(on_disk.loader, ExtensionFileLoader):
             return on_disk
-        name = fullname.rpartition(".")[2]
-        for inner in (os.path.join(name, "__init__.py"), f"{name}.py"):
-            if _is_pinned(self._real, inner):
-                return _spec(fullname, os.path.join(self.path, inner))
-        return on_disk
+        base = os.path.join(self._folder, fullname.rpartition(".")[2])
+        if (package := os.path.join(base, "__init__.py")) in _sources:
+            return _spec(fullname, package, [base])
+        return _spec(fullname, f"{base}.py", None) if f"{base}.py" in _sources else on_disk
 
 
-def _is_pinned(folder: str, inner: str) -> bool:
-    path = os.path.join(folder, inner)
-    # A package may be a link to a folder; most names are not even there.
-    return path in _sources or (os.sep in inner and os.path.islink(os.path.dirname(path)) and has(path))
-
-
-def _spec(fullname: str, path: str) -> ModuleSpec | None:
-    search = [os.path.dirname(path)] if os.path.basename(path) == "__init__.py" else None
+def _spec(fullname: str, path: str, search: list[str] | None) -> ModuleSpec | None:
     loader = PinnedLoader(fullname, path)
     return spec_from_file_location(fullname, path, loader=loader, submodule_search_locations=search)

@@ -14,6 +14,7 @@ from pyoco_server.cli.client.run_view import (
     fit_rows,
     last_lines,
     progress_bar,
+    run_status,
     summary,
     task_rows,
 )
@@ -153,3 +154,22 @@ def test_facts_omit_missing_fields() -> None:
     facts = dict(RUN_FACTS.facts({"run_id": "r", "status": "CANCELLED", "cancel": {"how": "killed", "reason": "why"}}))
 
     assert facts == {"run": "r", "status": "CANCELLED", "cancel": "killed why"}
+
+
+@pytest.mark.parametrize(
+    ("item", "shown"),
+    [
+        ({"status": "CANCELLING", "cancel": {"how": None}}, "CANCELLING"),
+        ({"status": "pending", "cancelRequestedAt": None}, "PENDING"),
+        ({"status": "running", "cancelRequestedAt": "2026-01-01T00:00:00Z"}, "CANCELLING"),
+        ({"status": "canceled", "cancelRequestedAt": "2026-01-01T00:00:00Z"}, "CANCELLED"),
+        ({"status": "ACTIVE", "startedAt": None}, "PENDING"),
+        ({"status": "ACTIVE", "startedAt": "2026-01-01T00:00:00Z"}, "RUNNING"),
+        ({"status": "ACTIVE", "cancel": {"requestedAt": "2026-01-01T00:00:00Z"}}, "CANCELLING"),
+        ({"status": "CANCELED", "cancel": {}}, "CANCELLED"),
+        ({"status": "\x1b[2Jnew"}, "\ufffd[2JNEW"),
+        ({}, "-"),
+    ],
+)
+def test_runs_jobs_and_executions_have_one_set_of_statuses(item: dict[str, Any], shown: str) -> None:
+    assert run_status(item) == shown

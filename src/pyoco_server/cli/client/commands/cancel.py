@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer import Option
@@ -18,7 +18,8 @@ from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.ids import full_ids
 from pyoco_server.cli.client.run_view import TERMINAL
 from pyoco_server.cli.output import localized, print_stderr
-from pyoco_server.cli.stdout import console, is_terminal
+from pyoco_server.cli.selection import Selection
+from pyoco_server.cli.stdout import Form, console, is_terminal
 from pyoco_server.cli.suggestions import command_line, invalid
 from pyoco_server.cli.tables import Json, text
 from pyoco_server.errors import InvalidUsage
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 # What has not ended, apart from what is being cancelled already.
 CANCELLABLE: tuple[RunStatus, ...] = ("PENDING", "RUNNING")
 PAGE = 200
+CancelOutput = Annotated[
+    Literal["json", "table", "status"] | Selection | None,
+    Option("--output", "-o", help="What to print: json, or status with filters."),
+]
 YES = ("y", "yes", "はい")
 
 
@@ -48,7 +53,7 @@ def cancel(
     wait: Annotated[bool, Option("--wait", help="Wait until they have ended.")] = False,
     timeout_sec: opt.TimeoutOption = None,
     reason: Annotated[str | None, Option(help="Why; is stored with the run.")] = None,
-    form: opt.RunOutput = "json",
+    form: CancelOutput = None,
 ) -> int:
     """Cancel runs by id, or all that match filters. A finished run stays as it is, which is not an error."""
     opt.check_timeout(timeout_sec, waits=wait)
@@ -57,7 +62,7 @@ def cancel(
     if status is None and not any(filters.values()):
         words = opt.required_run_ids(run_ids, run_id_option)
         with connected(target) as client:
-            return _cancel_all(client, full_ids(target, client, words), wait, timeout_sec, reason, form)
+            return _cancel_all(client, full_ids(target, client, words), wait, timeout_sec, reason, form or "json")
     _check_filters(status, [*(run_ids or ()), *filter(None, [run_id_option])])
     with connected(target) as client:
         found = _matching(client, status, filters)
@@ -66,7 +71,7 @@ def cancel(
             return output.OK
         if not yes:
             _ask(found)
-        return _cancel_all(client, list(found), wait, timeout_sec, reason, form, by_filters=True)
+        return _cancel_all(client, list(found), wait, timeout_sec, reason, form or "status", by_filters=True)
 
 
 def _check_filters(status: RunStatus | None, run_ids: Sequence[str]) -> None:
@@ -106,7 +111,7 @@ def _cancel_all(
     wait: bool,
     timeout_sec: float | None,
     reason: str | None,
-    form: Any,
+    form: Form,
     *,
     by_filters: bool = False,
 ) -> int:

@@ -148,6 +148,11 @@ class AfterSubmit:
         """Refuse before anything is submitted what could not be shown afterwards."""
         opt.check_timeout(self.timeout_sec, waits=self.wait or self.watch or self.logs)
         if isinstance(self.form, Selection):
+            if self.watch or self.logs:
+                raise InvalidUsage(
+                    f"{'--watch' if self.watch else '--logs'} and a selection of fields exclude each other",
+                    example="pyoco-client submit hello --wait --json id,status",
+                )
             self.form.check((), (RunSnapshot if self.wait else RunAccepted).__annotations__)
 
     def show(self, client: PyocoHttpClient, accepted: Json) -> int:
