@@ -18,9 +18,24 @@ from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 
 CLIENTS = 6
 # Relative frequencies. Long flows are rare, or they would occupy all workers.
-FLOWS = {"instant": 40, "ten": 20, "cooperative": 14, "stubborn": 5, "failing": 8, "crashing": 4, "program": 4}
+FLOWS = {
+    "instant": 40,
+    "ten": 20,
+    "cooperative": 14,
+    "stubborn": 5,
+    "failing": 8,
+    "crashing": 4,
+    "program": 4,
+    "code": 10,
+}
 WHEEL_FLOW, WHEEL_FLOWS = "wheel", 20
-SECONDS = {"cooperative": (1.0, 3.0), "stubborn": (1.5, 6.0), "program": (0.3, 1.0), WHEEL_FLOW: (0.2, 3.0)}
+SECONDS = {
+    "cooperative": (1.0, 3.0),
+    "stubborn": (1.5, 6.0),
+    "program": (0.3, 1.0),
+    "code": (0.05, 1.0),
+    WHEEL_FLOW: (0.2, 3.0),
+}
 # Share of the long flows that get a time limit.
 LIMITED = 0.2
 LIMIT_SEC = (0.3, 2.0)

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.code_changes import CodeChanger
 from chaos.journal import Journal
 from chaos.plan import FLOWS, RED_TAG, SLOTS, TAGS, WHEELS_TAG, Plan, environment
 from chaos.processes import Broker, Member, poll_until
@@ -40,6 +41,8 @@ class Fleet:
 
     def __init__(self, plan: Plan, folder: Path, nats: EmbeddedNats, journal: Journal) -> None:
         self.broker = Broker(nats)
+        self.code = CodeChanger(folder)
+        self.code.change()
         self._folder = folder
         self.marker = secrets.token_hex(8)
         self.environment = environment(plan, folder, nats.url, nats.token, self.marker)
@@ -75,7 +78,7 @@ class Fleet:
                 "pyoco_server.cli.worker",
                 [
                     *("--nats-url", nats.url, "--worker-id", f"worker-{n}"),
-                    *("--concurrency", str(SLOTS), "--flow-resolver", f"{FLOWS}:resolve"),
+                    *("--concurrency", str(SLOTS), "--flow-resolver", f"{FLOWS}:resolve", "--code-reload"),
                     *_tag_options(self.syncing.get(f"worker-{n}")),
                 ],
                 self.environment,

@@ -128,6 +128,19 @@ def wheel(ctx: Context, seconds: float) -> str:
     return "done"
 
 
+def code(ctx: Context, seconds: float) -> str:
+    """Imports one module at its start and one at its end: they must be of one version."""
+    record(ctx, "begin")
+    first = importlib.import_module("chaos_code").STAMP
+    print_line(1)
+    time.sleep(seconds)
+    later = importlib.import_module("chaos_code.later").STAMP
+    print_line(2)
+    record(ctx, "used", f"{first},{later}")
+    record(ctx, "end", 2)
+    return "done"
+
+
 def _stamp_on_disk(package: str) -> str:
     """Reads the file, because an imported module would not change."""
     try:
@@ -153,6 +166,7 @@ FLOWS = {
     "crashing": _sequence("crashing", crashing),
     "program": _sequence("program", program),
     "wheel": _sequence("wheel", wheel),
+    "code": _sequence("code", code),
 }
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import orjson
 
+from chaos.code_changes import code_mismatches
 from chaos.evidence import LIST_LIMIT, Check, Evidence, Finding, Listed, Plain, Printed
 from chaos.job_invariants import JOB_CHECKS
 from chaos.journal import Journal, Seen
@@ -238,6 +239,7 @@ CHECKS: Mapping[str, Check] = {
     "runs with other wheels than recorded": wheel_mismatches,
     "workers without the latest wheels": outdated_workers,
     "environments left behind": leftover_files,
+    "runs that mixed versions of their code": code_mismatches,
     **JOB_CHECKS,
     **NODE_CHECKS,
 }

@@ -70,6 +70,9 @@ class Killer:
         if kind == "wheels":
             group.create_task(self._change_wheels(group, kind))
             return
+        if kind == "code":
+            self._note(kind, self._fleet.code.change(), 0)
+            return
         if kind == "installing":
             group.create_task(self._kill_installing(group, kind))
             return

@@ -29,11 +29,13 @@ Kind = Literal[
     "worker_twin",
     "wheels",
     "installing",
+    "code",
 ]
 
 # Relative frequency of each fault. `_stop` sends SIGTERM, as a deployment does. `_pause` suspends a process and resumes
 # it: a worker returns as a zombie whose runs were taken over, a broker makes all clients wait. `worker_twin` starts a
 # second worker with the id of a live one. `wheels` changes the registry; `installing` kills a worker that installs.
+# `code` saves a new version of the flows' code.
 KINDS: Mapping[Kind, int] = {
     "worker": 4,
     "gateway": 2,
@@ -49,6 +51,7 @@ KINDS: Mapping[Kind, int] = {
     "worker_twin": 1,
     "wheels": 4,
     "installing": 2,
+    "code": 3,
 }
 
 FLOWS = Path(__file__).with_name("flows.py")

@@ -66,6 +66,41 @@ def test_short_forms_name_a_run_a_time_and_all_runs_of_a_flow(shell: Shell, tmp_
     assert shell("get", run_id, "--at", str(version - 1), "--json", "status").json() != {"status": "CANCELLED"}
 
 
+def test_what_a_flow_returned_is_printed_and_run_again_with_another_param(shell: Shell) -> None:
+    run = shell("submit", "--flow-name", "sum", "--param", "count=4", "--wait").json()
+    again = shell("rerun", run["run_id"], "--param", "count=5", "--wait").json()
+    watched = shell("rerun", run["run_id"], "--watch")
+
+    assert run["result"] == 10
+    assert shell("result", again["run_id"]).out == "15"
+    assert (again["rerun_of"], again["params"]) == (run["run_id"], {"count": 5})
+    assert "result: 10" in watched.out.splitlines()
+    failed = shell("submit", "--flow-name", "fails", "--output", "status").out.split()[0]
+    without = shell("result", failed, "--wait")
+    assert (without.code, without.out) == (1, "")
+    assert "it is FAILED: ZeroDivisionError" in without.err
+
+
+def test_a_misspelled_flow_param_or_tag_is_refused_and_queued_with_no_strict(shell: Shell) -> None:
+    flow = shell("submit", "--flow-name", "summ")
+    param = shell("submit", "--flow-name", "sum", "--param", "cuont=4")
+    tag = shell("submit", "--flow-name", "sum", "--tag", "defualt")
+    queued = shell("submit", "--flow-name", "sum", "--tag", "defualt", "--no-strict")
+
+    assert (flow.code, param.code, tag.code, queued.code) == (1, 1, 1, 0)
+    assert "announces the flow 'summ', did you mean 'sum'? [ERR-PYOCO-0083]" in flow.err
+    assert "has no parameter 'cuont', did you mean 'count'?" in param.err
+    assert "serves the tag 'defualt', did you mean 'default'?" in tag.err
+    assert "warning: no running worker serves the tag 'defualt'" in queued.err
+    shell("cancel", queued.json()["run_id"])
+
+
+def test_flows_are_listed_and_drawn(shell: Shell) -> None:
+    assert re.search(r"sum +default +1 +count", shell("flows").out)
+    assert shell("graph", "sum").out.splitlines()[-2:] == ["  numbers", "  total  <- numbers"]
+    assert "n0 --> n1" in shell("graph", "sum", "--mermaid").out
+
+
 def test_a_wait_that_times_out_fails_and_the_run_continues(shell: Shell, tmp_path: Path) -> None:
     waited = shell("submit", "--flow-name", "listens", "--wait", "--timeout-sec", "0.2")
 

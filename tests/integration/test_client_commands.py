@@ -346,8 +346,8 @@ def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: 
         (["metrics"], 'pyoco_runs_total{status="COMPLETED"} 1\n'),
         (
             ["wheels", "-o", "table"],
-            "WHEEL                      SIZE    TAGS  MODIFIED  SHA256\n"
-            "demo-1.0-py3-none-any.whl  1.5 MB  gpu   -         abcdef012345\n",
+            "WHEEL                      SIZE    TAGS  TENANT  MODIFIED  SHA256\n"
+            "demo-1.0-py3-none-any.whl  1.5 MB  gpu   -       -         abcdef012345\n",
         ),
         (
             ["wheel-history", "-o", "table"],

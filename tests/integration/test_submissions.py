@@ -12,6 +12,8 @@ import pytest
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
+from pyoco_server.errors import BrokerUnavailable
+from pyoco_server.stores import SnapshotStore
 from support.gateways import serving
 from support.workers import Working, at_work
 
@@ -64,12 +66,13 @@ async def test_a_doubtful_submission_is_accepted_with_a_warning_and_refused_if_s
         await known(client)
 
         accepted = await send(client, path, body, "key-1")
+        first = await send(client, path, body | {"strict": True}, "key-2")
         refused = await send(client, path, body | {"strict": True}, "key-2")
         again = await send(client, path, body, "key-1")
 
         assert accepted.status_code in (200, 201, 202), accepted.text
         assert words in accepted.json()["warnings"][0]
-        assert refused.status_code == 422
+        assert refused.status_code == first.status_code == 422
         assert "ERR-PYOCO-0083" in refused.text
         assert words in refused.json().get("detail", refused.text)
         assert again.json() == accepted.json()
@@ -136,3 +139,24 @@ async def test_a_stored_graph_is_known_and_an_unknown_one_is_refused_if_strict(c
         assert (found.status_code, similar.status_code, other.status_code, opened.status_code) == (202, 422, 422, 202)
         assert "did you mean 'release'?" in similar.text
         assert "warnings" not in opened.json()
+
+
+async def test_a_continued_submission_is_not_refused_after_its_run_was_stored(
+    config: NatsBackendConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"flow_name": "helo", "strict": True}
+    async with serving(config) as client, open_stores(config, name="w") as stores:
+        with monkeypatch.context() as patched:
+            patched.setattr(SnapshotStore, "advance", _no_broker)
+            interrupted = await send(client, "/runs", body, "key-1")
+        async with worker(stores, config):
+            await known(client)
+
+            continued = await send(client, "/runs", body, "key-1")
+            new = await send(client, "/runs", body, "key-2")
+
+    assert (interrupted.status_code, continued.status_code, new.status_code) == (503, 200, 422)
+
+
+async def _no_broker(*_: Any, **__: Any) -> None:
+    raise BrokerUnavailable

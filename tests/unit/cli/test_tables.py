@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pyoco_server.cli.client.commands import executions, fleet, jobs, listing, wheels
+from pyoco_server.cli.client.commands import executions, fleet, graphs, jobs, listing, wheels
 from pyoco_server.cli.client.execution_view import EVENTS
 from pyoco_server.cli.client.run_view import run_status
 from pyoco_server.cli.tables import GAP, STYLES, Row, duration, layout, moment, size, stamp, unix_sec
@@ -23,7 +23,7 @@ ALL_TABLES = {
     "wheels": wheels.WHEELS,
     "wheel events": wheels.WHEEL_EVENTS,
     "waits": executions.WAITS,
-    "graphs": executions.GRAPHS,
+    "graphs": graphs.GRAPHS,
     "events": EVENTS,
     "jobs": jobs.JOBS,
     "job": jobs.JOB_FACTS,

@@ -21,11 +21,13 @@ from pyoco_server.cli.client.commands import (
     executions,
     fleet,
     flows,
+    graphs,
     jobs,
     listing,
     local,
     logs,
     runs,
+    submit,
     wheels,
 )
 from pyoco_server.cli.client.connection import ApiKeyOption, ProfileOption, ServerOption, Target, TokenOption
@@ -48,8 +50,8 @@ class Entry(NamedTuple):
 
 
 COMMANDS = (
-    Entry("submit", runs.submit, ABOUT),
-    Entry("submit-yaml", runs.submit_yaml, "submit-yaml --workflow-file flow.yaml --flow-name hello --watch"),
+    Entry("submit", submit.submit, ABOUT),
+    Entry("submit-yaml", submit.submit_yaml, "submit-yaml --workflow-file flow.yaml --flow-name hello --watch"),
     Entry("get", runs.get, f"get {EXAMPLE_ID} --output table"),
     Entry("tasks", runs.tasks, f"tasks {EXAMPLE_ID} --output table"),
     Entry("result", runs.result, f"result {EXAMPLE_ID} --wait"),
@@ -58,7 +60,7 @@ COMMANDS = (
     Entry("watch", runs.watch, f"watch {EXAMPLE_ID} --until-terminal"),
     Entry("logs", logs.run_logs, f"logs {EXAMPLE_ID} --follow --tail 100"),
     Entry("cancel", cancel.cancel, f"cancel {EXAMPLE_ID} --wait --timeout-sec 60"),
-    Entry("rerun", runs.rerun, f"rerun {EXAMPLE_ID} name=Ann --watch"),
+    Entry("rerun", submit.rerun, f"rerun {EXAMPLE_ID} name=Ann --watch"),
     Entry("explain", runs.explain, f"explain {EXAMPLE_ID}"),
     Entry("open", runs.open_run, "open @last"),
     Entry("execute", executions.execute, "execute release version=1.4.0 --watch"),
@@ -68,8 +70,8 @@ COMMANDS = (
     Entry("approve", executions.approve, f"approve {EXAMPLE_ID} --answer ship"),
     Entry("flows", flows.flows, "flows --tag gpu"),
     Entry("graph", flows.graph, "graph hello --mermaid"),
-    Entry("graphs", executions.graphs, "graphs --output table"),
-    Entry("graph-put", executions.graph_put, "graph-put examples/release.yaml --graph-id release"),
+    Entry("graphs", graphs.graphs, "graphs --output table"),
+    Entry("graph-put", graphs.graph_put, "graph-put examples/release.yaml --graph-id release"),
     Entry("workers", fleet.workers, "workers --scope all --output table"),
     Entry("wheels", wheels.wheels, "wheels --output table"),
     Entry("wheel-history", wheels.history, "wheel-history --limit 20 --action upload --output table"),

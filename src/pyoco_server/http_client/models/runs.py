@@ -16,6 +16,7 @@ class Health(TypedDict):
 
     status: str
     nats: NotRequired[str]
+    events: NotRequired[str]  # of `ready`: "complete", or "lost" where the broker has lost events of runs
 
 
 class RunAccepted(TypedDict):

@@ -49,7 +49,7 @@ class Finding:
 @remote_command
 def doctor(
     target: Target,
-    tag: Annotated[str | None, Option(help="Also check that a worker serves this tag.")] = None,
+    tag: Annotated[str | None, Option("--tag", "--queue", help="Also check that a worker serves this tag.")] = None,
     form: TextOutput = "text",
 ) -> int:
     """Check server, broker, credentials, workers and tags, and print what to do."""

@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -15,16 +14,16 @@ from typer import Argument, Option
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.answers import answer_without_option, read_answer
-from pyoco_server.cli.client.commands.runs import print_warnings
+from pyoco_server.cli.client.commands.submit import print_warnings
 from pyoco_server.cli.client.completions import graph_names, recent_ids, routing_tags
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import EVENTS, EXECUTION_FACTS, LIVE_HEAD, NODE_HEAD, apply_event, node_rows
 from pyoco_server.cli.client.following import continues, exit_code, fold, show_json
 from pyoco_server.cli.client.ids import full_id, remember_last
-from pyoco_server.cli.client.params import merge, parse_json, read_file
+from pyoco_server.cli.client.params import merge
 from pyoco_server.cli.client.run_view import run_status, summary
 from pyoco_server.cli.stdout import is_terminal, show, show_facts, write, write_json, write_json_line, write_table
-from pyoco_server.cli.suggestions import command_line, invalid
+from pyoco_server.cli.suggestions import command_line
 from pyoco_server.cli.tables import NODE_STYLES, Json, Table, inline_json, moment, text, unix_sec
 from pyoco_server.domain.execution.choices import choices_of, shown
 from pyoco_server.errors import InvalidUsage
@@ -39,15 +38,6 @@ WAITS = Table(
     ("SINCE", "waitingSince", moment),
     ("DEADLINE", "deadlineAt", moment),
     ("PROMPT", "prompt", inline_json),
-)
-GRAPHS = Table(
-    ("GRAPH", "graphId"),
-    ("VERSION", "version"),
-    ("SOURCE", "source"),
-    ("NODES", "nodeCount"),
-    ("UPDATED", "updatedAt", moment),
-    ("BY", "updatedBy"),
-    ("TITLE", "title"),
 )
 
 ExecutionIdArgument = Annotated[
@@ -264,53 +254,3 @@ def _waiting_node(found: Any, node_id: str | None) -> Any:
         several if node_id is None else f"{node_id!r} does not wait; these do",
         example=command_line(["approve", execution_id, "--node", str(waiting[0]["nodeId"])]),
     )
-
-
-@remote_command
-def graphs(
-    target: Target,
-    q: Annotated[str | None, Option("--q", metavar="PREFIX", help="Only ids with this prefix.")] = None,
-    limit: opt.LimitOption = None,
-    cursor: opt.CursorOption = None,
-    form: opt.ListOutput = "json",
-) -> None:
-    """List the stored graphs and the flows that workers announce, by id."""
-    with connected(target) as client:
-        page = client.list_graphs(q=q, limit=limit, cursor=cursor)
-    show(form, page, GRAPHS)
-
-
-@remote_command
-def graph_put(
-    target: Target,
-    file: Annotated[Path, Argument(metavar="FILE", help="The graph, as JSON or YAML.")],
-    graph_id: Annotated[
-        str | None, Option("--graph-id", metavar="NAME", help="Its name; by default from the file.")
-    ] = None,
-    expected_version: Annotated[
-        int | None, Option(min=0, help="Fail unless this is current; 0: unless it is new.")
-    ] = None,
-) -> None:
-    """Store a graph under a name. A change makes a new version; an equal graph changes nothing."""
-    name = graph_id or file.stem
-    # Only what cannot be part of a path; the server checks the rest.
-    if name in ("", ".", "..") or "/" in name or not name.isprintable():
-        raise invalid(f"{name[:80]!r} is not the name of a graph", {name: "release"})
-    document = _read_graph(file)
-    with connected(target) as client:
-        write_json(client.put_graph(name, document, expected_version))
-
-
-def _read_graph(file: Path) -> dict[str, Any] | bytes:
-    """A JSON file parsed, else the bytes: for YAML the server reports errors with their line."""
-    replace = {str(file): "release.yaml"}
-    raw = read_file(str(file), str(file), replace)
-    if file.suffix != ".json":
-        return raw
-    try:
-        document = parse_json(raw.decode("utf-8-sig"))
-    except ValueError as error:
-        raise invalid(f"{file}: not JSON: {error}", replace) from error
-    if not isinstance(document, dict):
-        raise invalid(f"{file}: not a JSON object", replace)
-    return document

@@ -9,7 +9,7 @@ from typer import Option
 
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
-from pyoco_server.cli.client.commands.runs import print_submitted
+from pyoco_server.cli.client.commands.submit import print_submitted
 from pyoco_server.cli.client.completions import flow_names, routing_tags
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.following import exit_code, follow_run

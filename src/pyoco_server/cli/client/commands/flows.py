@@ -35,7 +35,7 @@ FLOWS = Table(
 def flows(
     target: Target,
     q: Annotated[str | None, Option("--q", metavar="PREFIX", help="Only names with this prefix.")] = None,
-    tag: Annotated[str | None, Option("--tag", help="Only flows that are served under this tag.")] = None,
+    tag: Annotated[str | None, Option("--tag", "--queue", help="Only flows that are served under this tag.")] = None,
     limit: Annotated[int | None, Option(min=1, max=100, help="How many at most; 50 by default.")] = None,
     cursor: opt.CursorOption = None,
     form: opt.TableOutput = "table",

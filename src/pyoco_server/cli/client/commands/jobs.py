@@ -12,7 +12,7 @@ from typer import Argument, Option
 from pyoco_server.cli import output
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.commands.logs import follow_job
-from pyoco_server.cli.client.commands.runs import print_submitted, print_warnings
+from pyoco_server.cli.client.commands.submit import print_submitted, print_warnings
 from pyoco_server.cli.client.completions import flow_names
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.client.execution_view import as_run

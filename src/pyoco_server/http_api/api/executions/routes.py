@@ -75,7 +75,7 @@ async def create_execution(request: Request) -> Response:
     )
     async with _command(request, body, new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
-            found = await check_execution(request, new, strict=asked.strict and not turn.context.resumed)
+            found = await check_execution(request, new, turn, strict=asked.strict)
             handled = await executions.create(new, RunId(turn.resource_id), turn.context)
             once.response = _accepted(handled, "CreateExecution", turn.context, **{"warnings": found} if found else {})
     return once.answer

@@ -111,7 +111,7 @@ async def submit_job(request: Request) -> Response:
 
     async with IdempotentRequest(request, of_json(body), new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
-            found = check_run(request, asked, strict=strict and not turn.context.resumed)
+            found = await check_run(request, asked, turn, strict=strict)
             execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
             job = translate.job_out(to_snapshot(execution), parameters=True) | ({"warnings": found} if found else {})
             once.response = json_response(job, 201, {"Location": f"/jobs/{job['id']}"})

@@ -42,7 +42,7 @@ async def rerun(run_id: RunIdPath, request: Request, reruns: RerunsDep, caller: 
             bounded_json(run.input, largest_params(executions.config), "params")
             found = []
             if run.work is not Work.NODES:
-                found = check_run(request, run, strict=asked.strict and not turn.context.resumed)
+                found = await check_run(request, run, turn, strict=asked.strict)
             again = await reruns.run(create, turn)
             out = {
                 "run_id": again.execution_id,

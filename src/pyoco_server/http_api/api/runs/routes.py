@@ -72,7 +72,7 @@ async def submit_run(request: Request) -> Response:
 
     async with IdempotentRequest(request, of_json(body), new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
-            found = check_run(request, asked, strict=strict and not turn.context.resumed)
+            found = await check_run(request, asked, turn, strict=strict)
             execution = await executions.submit(asked, labels, turn.context, run_id=RunId(turn.resource_id))
             once.response = accepted(execution, executions.stores.durability, found)
     return once.answer

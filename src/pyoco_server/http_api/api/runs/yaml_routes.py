@@ -68,7 +68,7 @@ async def submit_run_yaml(request: Request) -> Response:
     digest = of_form(FormPart.of(name, content) for name, content in contents.items())
     async with IdempotentRequest(request, digest, new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
-            found = check_run(request, workflow.stamped(asked), strict=fields.strict and not turn.context.resumed)
+            found = await check_run(request, workflow.stamped(asked), turn, strict=fields.strict)
             execution = await executions.submit(
                 asked, (asked.tag,), turn.context, workflow, run_id=RunId(turn.resource_id)
             )
