@@ -48,15 +48,18 @@ def test_a_whole_id_needs_one_request_and_a_beginning_one_more(end: RunClient, s
     ]
 
 
-def test_an_ambiguous_beginning_lists_five_candidates_and_does_nothing(end: RunClient, server: StandIn) -> None:
+@pytest.mark.parametrize("command", ["cancel", "job rm"])
+def test_an_ambiguous_beginning_lists_five_candidates_and_does_nothing(
+    end: RunClient, server: StandIn, command: str
+) -> None:
     server.responses["/runs"] = [run(f"{A[:-1]}{number}") for number in range(6)]
 
-    assert end("cancel", B, "0190") == 1
+    assert end(*command.split(), B, "0190") == 1
 
     printed = end.printed().err
     assert printed.count("  COMPLETED  hello  1970-01-01") == 5
     assert "several runs have an id that begins with 0190" in printed
-    assert f"pyoco-client cancel {B} {A[:-1]}0" in printed
+    assert f"pyoco-client {command} {B} {A[:-1]}0" in printed
     assert [method for method, _ in server.requests] == ["GET"]
 
 
