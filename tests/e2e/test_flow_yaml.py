@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +11,7 @@ import pytest
 
 from e2e.test_first_run import begun, wait_for_status
 from support.processes import descendants, wait_for_exit
-from support.programs import ROOT, Program, connected, until, up, worker
+from support.programs import ROOT, Program, connected, up, worker
 
 TASKS = """\
 import time
@@ -94,20 +90,6 @@ def test_the_example_runs(client: httpx.Client) -> None:
 
     assert (run["status"], run["error"]) == ("COMPLETED", None)
     assert run["task_records"]["report"]["output"] == "Kyoto: 21.3 °C"
-
-
-def test_the_printed_commands_write_a_first_file_and_run_it(tmp_path: Path) -> None:
-    with up(tmp_path, "--with-worker", "--worker-concurrency", "1", env=QUICK) as system, connected(system) as client:
-        printed = until(system.err.all, lambda lines: any(line.startswith("try: ") for line in lines))
-        first, then = (line for line in printed if line.startswith(("first: ", "try: ")))
-
-        command = [sys.executable, "-m", "pyoco_server.cli.client", *shlex.split(first)[2:]]
-        subprocess.run(command, check=True, capture_output=True, timeout=30)
-        named = re.search(r"/runs/yaml -F workflow=@(\S+) -F flow_name=\S+$", then)
-
-        assert named is not None
-        run = wait_for_status(client, submit_file(client, Path(named[1]).read_text()), "COMPLETED", "FAILED")
-        assert (run["status"], run["error"]) == ("COMPLETED", None)
 
 
 def test_a_flow_file_run_of_a_killed_worker_continues_elsewhere(tmp_path: Path) -> None:
