@@ -220,6 +220,12 @@ def test_the_result_is_that_of_the_tasks_without_successors_or_of_the_last_step(
     assert result_tasks(built) == results
 
 
+def test_names_that_no_event_can_hold_are_no_result() -> None:
+    wide = Flow("wide", tasks={Task(func=lambda: None, name=f"{place:0100}日本") for place in range(1_500)})
+
+    assert result_tasks(wide) == ()
+
+
 def test_parallel_tasks_at_the_end_are_all_part_of_the_result() -> None:
     load, mail, save = (Task(func=lambda: None, name=name) for name in ("load", "mail", "save"))
     parallel = Flow("parallel") >> load >> [save, mail]

@@ -29,6 +29,7 @@ USER_CODE_RAISES = (Exception, SystemExit, KeyboardInterrupt)
 # The limit for the whole announcement, once user code is loaded.
 ANNOUNCE_LIMIT_SEC = 10.0
 NAMES_CAP_BYTES = 1024 * 1024
+RESULT_NAMES_CAP_BYTES = 128 * 1024
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -127,11 +128,17 @@ def names_in_order(flow: Flow) -> tuple[str, ...]:
 def result_tasks(flow: Flow) -> tuple[str, ...]:
     """The tasks whose outputs are the result: those without successors; with loops or branches those of the last step.
 
-    Names of tasks that did not run may be among them.
+    Names of tasks that did not run may be among them. None if the names are too large for the event that has them.
     """
-    if not flow.has_control_flow():
+    if flow.has_control_flow():
+        found = _last_tasks(flow)
+    else:
         sources = {before.name for task in flow.tasks for before in task.dependencies}
-        return tuple(name for name in names_in_order(flow) if name not in sources)
+        found = tuple(name for name in names_in_order(flow) if name not in sources)
+    return found if sum(len(name.encode()) for name in found) <= RESULT_NAMES_CAP_BYTES else ()
+
+
+def _last_tasks(flow: Flow) -> tuple[str, ...]:
     found: dict[str, None] = {}
     pending: list[Any] = [flow.build_program()]
     while pending:
@@ -142,7 +149,7 @@ def result_tasks(flow: Flow) -> tuple[str, ...]:
             pending += [case.target for case in reversed(node.cases)]
         elif isinstance(node, SubFlowNode):
             pending += node.steps[-1:]
-        else:
+        elif hasattr(node, "body"):
             pending.append(node.body)
     return tuple(found)
 
