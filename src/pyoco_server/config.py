@@ -219,6 +219,12 @@ class NatsBackendConfig:
         "What a runner serves one after the other: any runs, those of one tenant, or one run. Without access control "
         "all runs are of one tenant.",
     )
+    runner_user: str = _setting(
+        "",
+        PRINTABLE,
+        "User (name or number) that tasks run as, so that they cannot read what the worker reads. Needs root, or the "
+        "capabilities CAP_SETUID, CAP_SETGID and CAP_KILL. Empty: the worker's own.",
+    )
 
     secret_params: str = _setting(
         "*password*,*passwd*,*passphrase*,*secret*,*token*,*api_key*,*apikey*,*credential*",
@@ -330,8 +336,12 @@ class NatsBackendConfig:
 
     @property
     def artifact_dir(self) -> str | None:
-        """Where runs save artifacts: in a data folder that was given or found; None leaves it to pyoco."""
-        return os.path.abspath(self.data_folder / "artifacts") if self.data_dir else None
+        """Where runs save artifacts: in a data folder that was given or found; None leaves it to pyoco.
+
+        A user of the runners cannot enter the data folder.
+        """
+        is_in_data_folder = self.data_dir and not self.runner_user
+        return os.path.abspath(self.data_folder / "artifacts") if is_in_data_folder else None
 
     @property
     def nats_servers(self) -> list[str]:

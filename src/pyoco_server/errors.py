@@ -522,6 +522,21 @@ class InvalidTicket(PyocoError, number=62, kind=Kind.UNAUTHENTICATED):
     hint_ja = "POST /jobs/{id}/ws-ticket で新しく取得し、すぐに使ってください。有効なのは 1 回、30 秒間です。"
 
 
+class RunnerUserUnusable(PyocoError, number=71, kind=Kind.INVALID):
+    """tasks cannot run as the user in PYOCO_RUNNER_USER"""
+
+    message_ja = "PYOCO_RUNNER_USER のユーザーでは task を実行できません"
+    hint = (
+        "Start the worker as root or with CAP_SETUID, CAP_SETGID and CAP_KILL (deploy/systemd/pyoco-worker@.service). "
+        "Let that user read Python and the flows and write to the working folder: docs/how-to/deploy.md."
+    )
+    hint_ja = (
+        "worker を root か、CAP_SETUID・CAP_SETGID・CAP_KILL 付きで起動してください"
+        "（deploy/systemd/pyoco-worker@.service）。そのユーザーには Python と flow の読み取りと、作業フォルダへの"
+        "書き込みが必要です（docs/how-to/deploy.md）。"
+    )
+
+
 class HostRefused(PyocoError, number=74, kind=Kind.MISDIRECTED):
     """the gateway does not answer to this host name"""
 

@@ -47,6 +47,18 @@ async def test_a_stored_wheel_is_listed_and_read_unchanged(ports: Ports) -> None
     assert await read(ports, wheel) == LARGE
 
 
+async def test_wheels_of_two_owners_have_the_same_name(ports: Ports) -> None:
+    shared, theirs = await put(ports, data=b"shared"), await put(ports, f"team-a/{NAME}", b"theirs")
+
+    assert (shared.name, shared.tenant_id) == (NAME, None)
+    assert (theirs.name, theirs.tenant_id) == (NAME, "team-a")
+    assert await ports.wheels.all() == [shared, theirs]
+    assert await ports.wheels.get(theirs.object_name) == theirs
+    assert await read(ports, theirs) == b"theirs"
+    assert await ports.wheels.delete(theirs)
+    assert await ports.wheels.all() == [shared]
+
+
 @pytest.mark.parametrize("data", [b"", b"x", b"x" * (128 * 1024), b"x" * (128 * 1024 + 1)])
 async def test_a_wheel_of_any_size_is_stored(ports: Ports, data: bytes) -> None:
     wheel = await put(ports, data=data)

@@ -51,6 +51,21 @@ def test_a_run_is_submitted_waited_for_and_read(shell: Shell) -> None:
     assert run["run_id"] in shell("list", "--status", "completed", "--output", "table").out
 
 
+def test_short_forms_name_a_run_a_time_and_all_runs_of_a_flow(shell: Shell, tmp_path: Path) -> None:
+    shell.env["XDG_STATE_HOME"] = str(tmp_path)
+    submitted = re.search(r"submitted: (\S+)", shell("submit", "deaf", "--logs", "--timeout-sec", "0.2").err)
+    assert submitted is not None
+    run_id = submitted[1]
+    other = shell("submit", "listens", "--queue", "default", "--template", "{id}").out
+
+    assert shell("get", "@last", run_id[:20], "--json", "id").json() == [{"id": other}, {"id": run_id}]
+    waited = shell("cancel", "@last", run_id, "--wait", "--timeout-sec", "30", "--json", "id,status").json()
+    assert waited == [{"id": other, "status": "CANCELLED"}, {"id": run_id, "status": "CANCELLED"}]
+    assert "no run matches" in shell("cancel", "--flow", "listens", "--since", "1h", "--yes").err
+    version = shell("get", run_id, "--json", "version").json()["version"]
+    assert shell("get", run_id, "--at", str(version - 1), "--json", "status").json() != {"status": "CANCELLED"}
+
+
 def test_a_wait_that_times_out_fails_and_the_run_continues(shell: Shell, tmp_path: Path) -> None:
     waited = shell("submit", "--flow-name", "listens", "--wait", "--timeout-sec", "0.2")
 
@@ -118,7 +133,7 @@ def test_a_job_is_followed_downloaded_labelled_found_and_removed(shell: Shell) -
     job_id = followed.err.removeprefix("submitted: ")
 
     assert re.fullmatch(r"\S+Z greet saying hello to Ann", first)
-    assert re.fullmatch(rf"job {job_id} completed in \S+", last)
+    assert re.fullmatch(rf"job {job_id} COMPLETED in \S+", last)
     assert shell("job", "logs", job_id, "--text", "job.log").json()["complete"] is True
     assert (shell.folder / "job.log").read_text() == "saying hello to Ann\n"
     assert shell("job", "tag", job_id, "add", "seen").out.splitlines() == ["nightly", "seen"]

@@ -142,7 +142,7 @@ def test_a_release_that_is_stopped_is_complete_without_a_deployment(address: str
     assert execution["status"] == "COMPLETED"
     deploy = next(node for node in execution["nodes"] if node["nodeId"] == "deploy")
     assert (deploy["status"], deploy["reason"], deploy["attempt"]) == ("CANCELED", "skipped", 0)
-    assert re.search(r"deploy +CANCELED .*skipped", shown)
+    assert re.search(r"deploy +CANCELLED .*skipped", shown)
     assert "deploy begins" not in printed
 
 

@@ -73,7 +73,20 @@ def test_an_error_of_one_run_does_not_stop_the_rest(end: RunClient, server: Stan
     printed = end.printed()
     assert [one["run_id"] for one in json.loads(printed.out)] == [B]
     assert f"error: {A}: run not found [ERR-PYOCO-0005]" in printed.err
-    assert printed.err.endswith("cancelled: 1 have ended, 0 are stopping, 1 errors\n")
+    assert printed.err.endswith("cancelled: 1 have ended, 0 are stopping, errors: 1\n")
+
+
+def test_a_run_that_does_not_end_in_time_does_not_stop_the_wait_for_the_rest(end: RunClient, server: StandIn) -> None:
+    going = {"run_id": A, "snapshot": run(A, "CANCELLING"), "ts": 1.0}
+    server.responses[f"/runs/{A}/watch"] = Events((("snapshot", going),), stays_open=True)
+    server.responses[f"/runs/{A}"] = run(A, "CANCELLING")
+
+    assert end("cancel", A, B, "--wait", "--timeout-sec", "0.3", "-o", "status") == 1
+
+    printed = end.printed()
+    assert printed.out.splitlines() == [f"{A} CANCELLING", f"{B} CANCELLED"]
+    assert f"error: {A}: " in printed.err
+    assert printed.err.endswith("cancelled: 1 have ended, 1 are stopping, errors: 1\n")
 
 
 def test_no_match_is_no_error(end: RunClient, server: StandIn) -> None:

@@ -13,9 +13,9 @@ from pyoco_server.worker.runner_process.protocol import RunEnded, RunJob
 PATIENCE_SEC = 60.0
 
 
-async def outcome_of(pool: RunnerPool, flow_name: str, **params: Any) -> Any:
+async def outcome_of(pool: RunnerPool, flow_name: str, *, tenant_id: str | None = None, **params: Any) -> Any:
     """The output of the only task of the flow."""
-    async with asyncio.timeout(PATIENCE_SEC), pool.borrow() as runner:
+    async with asyncio.timeout(PATIENCE_SEC), pool.borrow(tenant_id) as runner:
         runner.begin(RunJob(run_id="run-1", flow_name=flow_name, params=params, attempt=1))
         outputs = []
         async for update in runner.updates():

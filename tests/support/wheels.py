@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel, object_name
 from pyoco_server.ports import WheelStore
 
 NAME = "demo-1.0-py3-none-any.whl"
@@ -87,9 +87,9 @@ def broken(package: str, version: str = "1.0") -> tuple[str, bytes]:
     return wheel_name(package, version), NOT_A_WHEEL
 
 
-async def put(store: WheelStore, wheel: tuple[str, bytes], *tags: str) -> Wheel:
+async def put(store: WheelStore, wheel: tuple[str, bytes], *tags: str, tenant_id: str | None = None) -> Wheel:
     name, content = wheel
-    return await store.put(name, _pieces(content), tags=tags)
+    return await store.put(object_name(name, tenant_id), _pieces(content), tags=tags)
 
 
 async def _pieces(content: bytes) -> AsyncIterator[bytes]:

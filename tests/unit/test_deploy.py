@@ -140,7 +140,23 @@ def test_a_unit_starts_in_a_writable_folder(path: Path) -> None:
 
     (folder,), (state,) = unit["WorkingDirectory"], unit["StateDirectory"]
 
-    assert folder == f"%S/{state}"
+    assert folder in (f"%S/{state}", *unit.get("ReadWritePaths", []))
+
+
+def test_tasks_of_a_unit_run_as_a_user_who_owns_their_working_folder_only() -> None:
+    unit = deployment.read_unit(WORKER_UNIT)
+    users = re.findall(r"^u (\S+)", (SYSTEMD / "pyoco.sysusers.conf").read_text("utf-8"), re.MULTILINE)
+    (made,) = re.findall(
+        r"^d (\S+) 0750 (\S+) (\S+)", (SYSTEMD / "pyoco.tmpfiles.conf").read_text("utf-8"), re.MULTILINE
+    )
+
+    user = deployment.environment_of(unit)["PYOCO_RUNNER_USER"]
+
+    assert user in users
+    assert [user] not in (unit["User"], deployment.read_unit(SERVER_UNIT)["User"])
+    assert made == (unit["WorkingDirectory"][0].replace("%S", "/var/lib"), user, unit["Group"][0])
+    needed = {"CAP_SETUID", "CAP_SETGID", "CAP_KILL"}
+    assert set(unit["AmbientCapabilities"][0].split()) == set(unit["CapabilityBoundingSet"][0].split()) == needed
 
 
 def test_a_container_starts_in_a_writable_folder() -> None:

@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -116,9 +117,19 @@ async def _work(
     from pyoco_server.bootstrap import open_stores
     from pyoco_server.worker.runner_pool.pool import RunnerPool
     from pyoco_server.worker.runner_process.flow_announcement import parse_names
+    from pyoco_server.worker.runner_process.process_tree import hide_memory
+    from pyoco_server.worker.runner_process.runner_user import check_runner_user, parse_runner_user
     from pyoco_server.worker.supervisor.supervisor import Supervisor, unless_stopped
     from pyoco_server.worker.wheels.wheel_sync import WheelSync
 
+    hide_memory()  # it has the broker's credentials
+    user = parse_runner_user(config.runner_user)
+    if user is not None:
+        await check_runner_user(user, _read_by_runners(config, resolver))
+    elif os.geteuid() == 0:
+        logger.warning(
+            "tasks run as root and can read everything; set PYOCO_RUNNER_USER", extra={"worker_id": worker_id}
+        )
     async with AsyncExitStack() as opened:
         opening = opened.enter_async_context(open_stores(config, name=f"pyoco-worker {worker_id}"))
         try:
@@ -130,11 +141,25 @@ async def _work(
             names = parse_names(config.worker_flows)
             isolation = cast("Isolation", config.runner_isolation)
             pool = RunnerPool(
-                resolver or "", slots, _log_output, names, isolation=isolation, code_reload=config.code_reload
+                *(resolver or "", slots, _log_output, names),
+                isolation=isolation,
+                user=user,
+                code_reload=config.code_reload,
             )
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
             supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
             await supervisor.run(stop.asked, at_once=stop.at_once)
+
+
+def _read_by_runners(config: NatsBackendConfig, resolver: str | None) -> list[Path]:
+    """What the user of the runners must be able to read, besides Python and the working folder."""
+    file = (resolver or "").rpartition(":")[0]
+    paths = [Path(file).expanduser().absolute()] if file.endswith(".py") else []
+    if config.wheel_sync_enabled:
+        folder = Path(config.wheel_sync_dir).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        paths.append(folder)
+    return [path for path in paths if path.exists()]
 
 
 def _log_output(run_id: str, lines: Sequence[LogLine]) -> None:

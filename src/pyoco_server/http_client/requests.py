@@ -82,6 +82,9 @@ def read_nothing(body: str) -> Any:
         raise ValueError("expected an empty answer")
 
 
+BYTES_OF_WHEEL = {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
+
+
 def get(
     path: str,
     *,

@@ -9,7 +9,7 @@ from pyoco_server.domain.wheels.wheel import Wheel
 
 
 class WheelStore(Protocol):
-    """Wheels by name. No method holds a whole wheel in memory."""
+    """Wheels by object name (see `Wheel.object_name`). No method holds a whole wheel in memory."""
 
     async def all(self) -> Sequence[Wheel]:
         """Every wheel, by name."""

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from pyoco_server.domain.wheels.contents import check_contents
 from pyoco_server.domain.wheels.history import WheelAction, WheelEvent
-from pyoco_server.domain.wheels.wheel import Wheel, WheelName, check_newer
+from pyoco_server.domain.wheels.wheel import Wheel, WheelName, check_newer, object_name
 from pyoco_server.errors import BrokerUnavailable, UploadsBusy, WheelNotFound, WheelVersionConflict
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.idempotency import IdempotentAttempt
@@ -50,42 +50,49 @@ class Trail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """A wheel that was received completely and is to be registered."""
+    """A wheel that was received completely and is to be registered, for a tenant or, without one, for all."""
 
     name: WheelName
     file: BinaryIO
     size: int
     sha256_hex: str
     tags: Sequence[str] = ()
+    tenant_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WheelService:
-    """The wheels of a gateway; like workers, they are shared by all tenants."""
+    """The wheels of a gateway: those of each tenant, and those that all tenants share."""
 
     stores: Stores
     uploads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(UPLOADS))
 
     async def upload(self, upload: Upload, trail: Trail, context: CommandContext) -> Wheel:
-        """Register the file if its content matches its name and no registered version is as new."""
-        name, file = upload.name, upload.file
+        """Register the file if its content matches its name and its owner has no version that is as new."""
+        name, file, tenant_id = upload.name, upload.file, upload.tenant_id
+        stored_name = object_name(name.file_name, tenant_id)
         await asyncio.to_thread(check_contents, file, upload.size, name)
         try:
-            check_newer(name, await self.stores.wheels.all())
+            check_newer(name, await self.stores.wheels.all(), tenant_id)
             await asyncio.to_thread(file.seek, 0)
             wheel = await self.stores.wheels.put(
-                name.file_name, _pieces(file), tags=upload.tags, admit=lambda present: check_newer(name, present)
+                stored_name,
+                _pieces(file),
+                tags=upload.tags,
+                admit=lambda present: check_newer(name, present, tenant_id),
             )
         except WheelVersionConflict:
             # An earlier try of the same request may have registered the wheel.
-            registered = await self.stores.wheels.get(name.file_name)
+            registered = await self.stores.wheels.get(stored_name)
             is_same = registered is not None and (registered.sha256_hex, registered.tags) == (
                 upload.sha256_hex,
                 tuple(upload.tags),
             )
             if registered is None or not is_same or not await _was_begun_before(context):
                 raise
-            recent = await self.stores.wheel_history.recent(MAX_RECENT, wheel_name=registered.name, action="upload")
+            recent = await self.stores.wheel_history.recent(
+                MAX_RECENT, wheel_name=registered.name, action="upload", tenant_filter=tenant_id
+            )
             if context.commit_id not in {event.event_id for event in recent}:
                 await self._record("upload", registered, trail, context)
             return registered
@@ -93,20 +100,28 @@ class WheelService:
         await self._record("upload", wheel, trail, context)
         return wheel
 
-    async def get(self, name: str) -> Wheel:
-        wheel = await self.stores.wheels.get(name)
+    async def get(self, name: str, owner: str | None) -> Wheel:
+        """The wheel of this tenant, else the shared one of that name."""
+        wheel = await self.stores.wheels.get(object_name(name, owner))
+        if wheel is None and owner is not None:
+            wheel = await self.stores.wheels.get(name)
         if wheel is None:
             raise WheelNotFound(wheel=name[:200])
         return wheel
 
-    async def delete(self, name: str, trail: Trail, turn: IdempotentAttempt) -> None:
+    async def delete(self, name: str, owner: str | None, trail: Trail, turn: IdempotentAttempt) -> None:
         """Remove the wheel; workers that have installed it remove it at their next sync.
 
-        The upload to remove is chosen once: a continuation of the request must not remove a later one.
+        The upload to remove is chosen once: a continuation of the request must not remove a later one. A shared one is
+        never removed in place of a tenant's: a repetition of the request would remove both.
         """
-        wheel = await self.stores.wheels.get(name)
+        wheel = await self.stores.wheels.get(object_name(name, owner))
         if turn.resource_id and (wheel is None or wheel.nuid != turn.resource_id):
             return  # an earlier try has removed it
+        if wheel is None and owner is not None and await self.stores.wheels.get(name) is not None:
+            raise WheelNotFound(
+                f"{name[:200]} is shared by all tenants; an administrator removes it with shared=true (--shared)"
+            )
         if wheel is None:
             raise WheelNotFound(wheel=name[:200])
         if await turn.choose(wheel.nuid) != wheel.nuid:
@@ -129,6 +144,7 @@ class WheelService:
             size_bytes=wheel.size_bytes,
             sha256_hex=wheel.sha256_hex,
             nuid=wheel.nuid,
+            tenant_id=wheel.tenant_id,
         )
         try:
             await self.stores.wheel_history.add(event)

@@ -27,18 +27,23 @@ class WheelHistory:
         await self._bucket.put(event.key, orjson.dumps(to_plain(event)), revision=0)
 
     async def recent(
-        self, limit: int, *, wheel_name: str | None = None, action: WheelAction | None = None
+        self,
+        limit: int,
+        *,
+        wheel_name: str | None = None,
+        action: WheelAction | None = None,
+        tenant_filter: str | None = None,
     ) -> Sequence[WheelEvent]:
-        """The last events that match, newest first."""
+        """The last events that match, newest first; `tenant_filter` hides those of other tenants' wheels."""
         state = await self._bucket.state()
         first, upto = max(state.first_sequence, 1), state.last_sequence
-        window = limit if wheel_name is None and action is None else WINDOW
+        window = limit if (wheel_name, action, tenant_filter) == (None, None, None) else WINDOW
         found: list[WheelEvent] = []
         while len(found) < limit and upto >= first:
             after = max(upto - window, first - 1)
             entries = await self._bucket.read(after=after, upto=upto)
             events = [event for event in map(_decode, reversed(entries)) if event is not None]
-            found += [event for event in events if event.fits(wheel_name, action)]
+            found += [event for event in events if event.fits(wheel_name, action, tenant_filter)]
             upto = after
         # Gateways may have stored their events in another order than that of their clocks.
         return sorted(found[:limit], key=lambda event: event.occurred_at, reverse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel, split_object_name
 from pyoco_server.errors import WheelCorrupt, WheelNotFound
 from pyoco_server.ports import Clock
 
@@ -40,8 +40,10 @@ class MemoryWheelStore:
         if admit is not None:
             admit(await self.all())
         self._uploads += 1
+        file_name, tenant_id = split_object_name(name)
         wheel = Wheel(
-            name=name,
+            name=file_name,
+            tenant_id=tenant_id,
             size_bytes=len(data),
             bucket=BUCKET,
             nuid=f"{self._uploads:022d}",
@@ -58,7 +60,7 @@ class MemoryWheelStore:
     async def read(self, wheel: Wheel) -> AsyncGenerator[bytes, None]:
         at = 0
         while True:
-            present = self._wheels.get(wheel.name)
+            present = self._wheels.get(wheel.object_name)
             if present is None or present.nuid != wheel.nuid:
                 raise WheelNotFound(wheel=wheel.name)
             data = self._bytes[wheel.nuid]
@@ -70,8 +72,8 @@ class MemoryWheelStore:
             at += PIECE_BYTES
 
     async def delete(self, wheel: Wheel) -> bool:
-        present = self._wheels.get(wheel.name)
+        present = self._wheels.get(wheel.object_name)
         if present is None or present.nuid != wheel.nuid:
             return False
-        del self._wheels[wheel.name], self._bytes[wheel.nuid]
+        del self._wheels[wheel.object_name], self._bytes[wheel.nuid]
         return True

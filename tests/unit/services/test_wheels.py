@@ -97,7 +97,7 @@ async def test_a_change_without_a_history_entry_is_kept_and_logged(
 
     with caplog.at_level(logging.ERROR):
         registered = await upload(world)
-        await WheelService(world.stores).delete(NAME, TRAIL, turn())
+        await WheelService(world.stores).delete(NAME, None, TRAIL, turn())
 
     assert registered.name == NAME
     assert await world.truth.wheels.all() == []
@@ -117,14 +117,14 @@ async def test_a_deletion_is_recorded_and_a_concurrent_one_is_not_found(world: W
     await upload(world)
 
     async def change_concurrently() -> None:
-        await WheelService(world.stores).delete(NAME, TRAIL, turn())
+        await WheelService(world.stores).delete(NAME, None, TRAIL, turn())
 
     world.faults.before("wheels.delete", change_concurrently)
 
     with pytest.raises(WheelNotFound):
-        await WheelService(world.stores).delete(NAME, TRAIL, turn())
+        await WheelService(world.stores).delete(NAME, None, TRAIL, turn())
     with pytest.raises(WheelNotFound):
-        await WheelService(world.stores).delete(wheel_name("other"), TRAIL, turn())
+        await WheelService(world.stores).delete(wheel_name("other"), None, TRAIL, turn())
     assert [event.action for event in await world.truth.wheel_history.recent(10)] == ["delete", "upload"]
 
 
@@ -141,7 +141,7 @@ def uploads(world: World, data: bytes | None = None) -> Work:
 
 def deletes(world: World) -> Work:
     async def work(turn: IdempotentAttempt) -> Answer:
-        await WheelService(world.stores).delete(NAME, TRAIL, turn)
+        await WheelService(world.stores).delete(NAME, None, TRAIL, turn)
         return Answer(status=200, body=b"deleted")
 
     return work

@@ -148,5 +148,14 @@ def test_a_pipe_is_not_opened(write: Write) -> None:
     assert names(CodeReader("flows.py:resolve")) == ["flows.py"]
 
 
+def test_links_of_tasks_are_not_read_with_the_rights_of_the_worker(write: Write) -> None:
+    write("flows.py", "")
+    Path("stolen.py").symlink_to(write("../secret/token.txt", "the token"))
+    write("../secret/inner.py", "")
+    Path("folder").symlink_to(Path("../secret").resolve())
+
+    assert names(CodeReader("flows.py:resolve", follow_links=False)) == ["flows.py"]
+
+
 def test_without_sources_there_is_no_version(write: Write) -> None:
     assert CodeReader("").read().version is None

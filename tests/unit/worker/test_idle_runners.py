@@ -20,6 +20,7 @@ class FakeRunner:
         self.is_busy = False
         self.has_served = False
         self.served: list[str | None] = []
+        self.group = ""  # of all tenants
 
     def kill(self) -> None:
         self.is_alive = False
@@ -29,17 +30,24 @@ class Slots:
     """`size` slots: a killed runner is replaced when the test says so."""
 
     def __init__(self, size: int, isolation: Isolation) -> None:
+        self.groups: dict[str | None, str] = {}  # of tenants with an environment of their own
         self.runners = [FakeRunner() for _ in range(size)]
-        self.idle = IdleRunners(size, isolation, lambda runner: True)
+        self.idle = IdleRunners(size, isolation, self._is_current)
         for runner in self.runners:
             self.idle.add(cast(ProcessRunner, runner))
+
+    def _is_current(self, runner: ProcessRunner, tenant_id: str | None) -> bool:
+        return self.groups.get(tenant_id, "") == cast(FakeRunner, runner).group
 
     def restart(self) -> int:
         """Replaces the dead runners; returns their number."""
         dead = [runner for runner in self.runners if not runner.is_alive]
         for runner in dead:
             self.runners[self.runners.index(runner)] = fresh = FakeRunner()
-            self.idle.add(cast(ProcessRunner, fresh))
+            tenant = self.idle.begin_start()
+            fresh.group = self.groups.get(tenant, "")
+            self.idle.end_start(tenant)
+            self.idle.add(cast(ProcessRunner, fresh), only_for=tenant if fresh.group else None)
         return len(dead)
 
     def wait(self, tenant: str | None) -> asyncio.Task[ProcessRunner]:
@@ -133,6 +141,32 @@ async def test_one_runner_is_replaced_per_waiting_run() -> None:
 
     assert slots.restart() == 1
     await waiting
+
+
+@pytest.mark.parametrize("isolation", ["tenant", "run"])
+async def test_a_tenant_with_an_environment_of_its_own_runs_there_only(isolation: Isolation) -> None:
+    slots = Slots(2, isolation)
+    before = await slots.serve("a")
+    slots.groups["a"] = "wheels of a"
+    slots.idle.refresh()
+
+    seen = [(tenant, (await slots.serve(tenant)).group) for tenant in ("a", "b", "a", "c", "a")]
+
+    assert not before.is_alive
+    assert seen == [(tenant, "wheels of a" if tenant == "a" else "") for tenant in ("a", "b", "a", "c", "a")]
+
+
+async def test_a_runner_is_started_for_each_waiting_run_of_such_a_tenant() -> None:
+    slots = Slots(2, "tenant")
+    slots.groups["a"] = "wheels of a"
+
+    waiting = [slots.wait("a"), slots.wait("a")]
+    await asyncio.sleep(0)
+    started = [slots.idle.begin_start() for _ in range(3)]
+
+    assert started == ["a", "a", None]
+    for task in waiting:
+        task.cancel()
 
 
 async def test_in_shared_mode_a_runner_serves_every_tenant() -> None:

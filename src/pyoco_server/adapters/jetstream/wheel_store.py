@@ -35,7 +35,7 @@ from pyoco_server.adapters.jetstream.pull import stored_at
 from pyoco_server.adapters.jetstream.reads import Followed, read_present, stream_state
 from pyoco_server.adapters.jetstream.topology import Facts
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.domain.wheels.wheel import Wheel
+from pyoco_server.domain.wheels.wheel import Wheel, split_object_name
 from pyoco_server.errors import AppendConflict, BrokerUnavailable, WheelCorrupt, WheelNotFound
 from pyoco_server.ports import Clock
 
@@ -107,7 +107,7 @@ class JetStreamWheelStore:
         return _wheel(orjson.loads(value), self._bucket, 0.0)
 
     async def read(self, wheel: Wheel) -> AsyncGenerator[bytes, None]:
-        meta = await self._meta(wheel.name)
+        meta = await self._meta(wheel.object_name)
         if meta is None or meta.wheel is None or meta.wheel.nuid != wheel.nuid:
             raise WheelNotFound(wheel=wheel.name)
         digest, size, held = hashlib.sha256(), 0, b""
@@ -118,7 +118,7 @@ class JetStreamWheelStore:
                 digest.update(piece)
                 size, held = size + len(piece), piece
         except PiecesMissing as missing:
-            present = await self.get(wheel.name)
+            present = await self.get(wheel.object_name)
             if present is None or present.nuid != wheel.nuid:
                 raise WheelNotFound(wheel=wheel.name) from missing
             raise WheelCorrupt(wheel=wheel.name) from missing
@@ -128,16 +128,17 @@ class JetStreamWheelStore:
             yield held
 
     async def delete(self, wheel: Wheel) -> bool:
-        meta = await self._meta(wheel.name)
+        meta = await self._meta(wheel.object_name)
         if meta is None or meta.wheel is None or meta.wheel.nuid != wheel.nuid:
             return False
-        gone = {"name": wheel.name, "bucket": self._bucket, "nuid": wheel.nuid, "size": 0, "chunks": 0, "deleted": True}
+        what = {"name": wheel.object_name, "bucket": self._bucket, "nuid": wheel.nuid}
+        gone = what | {"size": 0, "chunks": 0, "deleted": True}
         pairs: list[tuple[str, object]] = [(subjects.EXPECTED_LAST, meta.sequence)]
         if self._marker_ttl:
             pairs.append((subjects.TTL, f"{MARKER_TTL_SEC}s"))
-        stored = await self._store(wheel.name, orjson.dumps(gone | {"mtime": self._now()}), pairs)
+        stored = await self._store(wheel.object_name, orjson.dumps(gone | {"mtime": self._now()}), pairs)
         if not stored:
-            present = await self._meta(wheel.name)
+            present = await self._meta(wheel.object_name)
             # Rejected although no other writer was there: an earlier attempt was stored and its ack was lost.
             stored = present is not None and present.wheel is None
         if stored:
@@ -255,7 +256,7 @@ class JetStreamWheelStore:
 
 def _wheels(metas: Mapping[str, _Meta]) -> list[Wheel]:
     found = [meta.wheel for meta in metas.values() if meta.wheel is not None]
-    return sorted(found, key=lambda wheel: wheel.name)
+    return sorted(found, key=lambda wheel: wheel.object_name)
 
 
 def _wheel(plain: Mapping[str, Any], bucket: str, stored: float) -> Wheel:
@@ -263,9 +264,11 @@ def _wheel(plain: Mapping[str, Any], bucket: str, stored: float) -> Wheel:
     if not _NUID.fullmatch(nuid):
         # It becomes part of subjects: with a wildcard in it, deleting this upload would delete all.
         raise ValueError("invalid upload id")
+    name, tenant_id = split_object_name(str(plain["name"]))
     tags = ",".join((plain.get("headers") or {}).get(TAGS_HEADER) or ())
     return Wheel(
-        name=str(plain["name"]),
+        name=name,
+        tenant_id=tenant_id,
         size_bytes=int(plain.get("size") or 0),
         bucket=bucket,
         nuid=nuid,

@@ -57,6 +57,7 @@ class WorkerRecord:
     code: WorkerCode | None = None
     flows: tuple[AnnouncedFlow, ...] = ()
     isolation: Isolation = "shared"  # workers that do not say it share their runners
+    runner_user: str | None = None
     # Whether it serves no other flows than these, as far as its resolver says.
     flows_complete: bool = False
     hidden: bool = False

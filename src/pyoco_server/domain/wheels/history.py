@@ -25,14 +25,16 @@ class WheelEvent:
     size_bytes: int = 0
     sha256_hex: str | None = None
     nuid: str = ""
+    tenant_id: str | None = None  # of the wheel; None for a shared one
 
     @property
     def key(self) -> str:
         """The key in the store: keys sort by time."""
         return f"{int(self.occurred_at * 1000)}_{self.event_id}"
 
-    def fits(self, wheel_name: str | None, action: WheelAction | None) -> bool:
-        return wheel_name in (None, self.wheel_name) and action in (None, self.action)
+    def fits(self, wheel_name: str | None, action: WheelAction | None, tenant_filter: str | None) -> bool:
+        is_visible = tenant_filter is None or self.tenant_id in (None, tenant_filter)
+        return is_visible and wheel_name in (None, self.wheel_name) and action in (None, self.action)
 
 
 def to_plain(event: WheelEvent) -> dict[str, Any]:

@@ -51,7 +51,8 @@ def needed(
 ) -> Need:
     """What a worker with these tags should install; `supported` are the tags of its interpreter, best first.
 
-    `own` are the packages that the worker itself needs, with their versions: no wheel replaces them.
+    The wheels are those of one tenant and the shared ones. `own` are the packages that the worker itself needs, with
+    their versions: no wheel replaces them.
     """
     rank = {tag: place for place, tag in enumerate(supported)}
     runs_on = {canonicalize_name(name): version for name, version in own.items()}
@@ -64,8 +65,13 @@ def needed(
                 found.setdefault(candidate.package, []).append(candidate)
             else:
                 skipped.append(LeftOut(wheel_name=wheel.name, reason=candidate))
-    packages = {package: _best_first(candidates) for package, candidates in sorted(found.items())}
+    packages = {package: _best_first(_own_or_shared(candidates)) for package, candidates in sorted(found.items())}
     return Need(packages=packages, skipped=tuple(skipped))
+
+
+def _own_or_shared(candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+    """A tenant's package hides the shared one of that name, whatever the versions: no upload by others changes it."""
+    return [one for one in candidates if one.wheel.tenant_id is not None] or candidates
 
 
 def _best_first(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:

@@ -43,12 +43,20 @@ class WheelSyncState:
         )
 
 
-class InstalledSet(msgspec.Struct, frozen=True, kw_only=True):
-    """The environment for workers with these tags (None: the worker's own), and the wheels in it."""
+class InstalledSet(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The environment for workers with these tags (None: the worker's own), and the wheels in it.
+
+    It is for the runs of a tenant with wheels of its own, or of all others.
+    """
 
     tags: tuple[str, ...]
     environment: str | None
     wheels: tuple[WheelSyncState, ...]
+    tenant_id: str | None = None
+
+    @property
+    def key(self) -> tuple[tuple[str, ...], str]:
+        return self.tags, self.tenant_id or ""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +65,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: Literal[1]
     sets: tuple[InstalledSet, ...]
 
-    def find(self, tags: tuple[str, ...]) -> InstalledSet | None:
-        return next((one for one in self.sets if one.tags == tags), None)
+    def find(self, like: InstalledSet) -> InstalledSet | None:
+        return next((one for one in self.sets if one.key == like.key), None)
 
     def with_set(self, installed: InstalledSet) -> Manifest:
-        others = [one for one in self.sets if one.tags != installed.tags]
-        return replace(self, sets=tuple(sorted([*others, installed], key=lambda one: one.tags)))
+        """With this set; a tenant's without an environment is left out."""
+        sets = [one for one in self.sets if one.key != installed.key]
+        if installed.tenant_id is None or installed.environment is not None:
+            sets.append(installed)
+        return replace(self, sets=tuple(sorted(sets, key=lambda one: one.key)))
 
     def environments(self) -> frozenset[str]:
         return frozenset(one.environment for one in self.sets if one.environment is not None)

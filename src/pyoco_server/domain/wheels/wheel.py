@@ -14,7 +14,10 @@ from pyoco_server.errors import InvalidRequest, WheelVersionConflict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wheel:
-    """One stored wheel (contract: WheelArtifact). `nuid` is new per upload; without tags it is for every worker."""
+    """One stored wheel (contract: WheelArtifact). `nuid` is new per upload; without tags it is for every worker.
+
+    Without a tenant it is shared: runs of every tenant use it.
+    """
 
     name: str
     size_bytes: int
@@ -23,6 +26,16 @@ class Wheel:
     modified: float
     sha256_hex: str | None
     tags: tuple[str, ...] = ()
+    tenant_id: str | None = None
+
+    @property
+    def object_name(self) -> str:
+        """The name in the store: tenants may have wheels of the same name."""
+        return object_name(self.name, self.tenant_id)
+
+    def is_visible_to(self, tenant_filter: str | None) -> bool:
+        """Whether a caller sees it who may see this tenant only; None for one who may see all."""
+        return tenant_filter is None or self.tenant_id in (None, tenant_filter)
 
     def is_for(self, tags: frozenset[str]) -> bool:
         """Whether workers that serve these tags should install it."""
@@ -45,6 +58,17 @@ class WheelName:
     file_name: str
     package: str
     version: Version
+
+
+def object_name(name: str, tenant_id: str | None) -> str:
+    # Neither a tenant nor the name of a wheel contains a slash. Older workers skip such a name.
+    return name if tenant_id is None else f"{tenant_id}/{name}"
+
+
+def split_object_name(text: str) -> tuple[str, str | None]:
+    """The name and the tenant of a stored wheel."""
+    tenant_id, slash, name = text.partition("/")
+    return (name, tenant_id) if slash else (text, None)
 
 
 def parse_wheel_name(text: str) -> WheelName:
@@ -72,12 +96,20 @@ def parse_tags(text: str) -> tuple[str, ...]:
     return tags
 
 
-def check_newer(new: WheelName, present: Sequence[Wheel]) -> None:
-    """Refuse a version that is not newer than every registered version of the same package.
+def check_newer(new: WheelName, present: Sequence[Wheel], tenant_id: str | None = None) -> None:
+    """Refuse a version that is not newer than every registered version of the same package and owner.
 
-    So there is one file per version: a wheel for another platform, or another build, needs its own version.
+    So there is one file per version: a wheel for another platform, or another build, needs its own version. A version
+    with an epoch is refused, because no version without one could ever follow.
     """
+    if new.version.epoch:
+        raise InvalidRequest(
+            f"{new.file_name}: a version with an epoch ({new.version.epoch}!) is refused, because no ordinary version "
+            "could follow; build it without the epoch"
+        )
     for wheel in present:
+        if wheel.tenant_id != tenant_id:
+            continue
         try:
             name = parse_wheel_name(wheel.name)
         except InvalidRequest:

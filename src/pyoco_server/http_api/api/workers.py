@@ -61,6 +61,7 @@ class Worker(Open):
     wheel_sync: dict[str, Any] | None
     code: WorkerCode | None = Field(description="The version of the flows' sources that it serves; null when unknown.")
     isolation: Literal["shared", "tenant", "run"] = Field(description="What a runner of it serves one after the other.")
+    runner_user: str | None = Field(description="The user that its tasks run as.", examples=["pyoco-runner"])
     flows: list[str] = Field(description="The flows that it announces; it may serve others.", examples=[["hello"]])
 
 
@@ -108,7 +109,8 @@ async def list_workers(
     found = filter_workers(await fleet.all_workers(), query.asked())
     shown = found[: query.limit]
     visible = None if caller.tenant_filter is None else lists.runs_of(caller.tenant_filter, among=_runs(shown))
-    return json_response([_worker_out(seen, visible) for seen in shown], headers={"X-Total-Count": str(len(found))})
+    workers = [_worker_out(seen, visible, caller.tenant_filter) for seen in shown]
+    return json_response(workers, headers={"X-Total-Count": str(len(found))})
 
 
 @router.patch(
@@ -143,8 +145,8 @@ def _runs(fleet: Sequence[WorkerStatus]) -> list[RunId]:
     return [*last, *(run_id for seen in fleet for run_id in seen.record.current_run_ids)]
 
 
-def _worker_out(seen: WorkerStatus, visible: Container[RunId] | None) -> dict[str, Any]:
-    """The stored record with the present state, without the runs of other tenants."""
+def _worker_out(seen: WorkerStatus, visible: Container[RunId] | None, tenant_filter: str | None) -> dict[str, Any]:
+    """The stored record with the present state, without the runs and wheels of other tenants."""
     shown = to_plain(replace(seen.record, flows=())) | {
         "flows": [flow.name for flow in seen.record.flows],
         "state": seen.state.value,
@@ -153,6 +155,9 @@ def _worker_out(seen: WorkerStatus, visible: Container[RunId] | None) -> dict[st
     }
     if visible is None:
         return shown
+    if isinstance(sync := shown.get("wheel_sync"), dict) and isinstance(tenants := sync.get("tenants"), dict):
+        own = {tenant_id: report for tenant_id, report in tenants.items() if tenant_id == tenant_filter}
+        shown["wheel_sync"] = sync | {"tenants": own}
     current = [run_id for run_id in seen.record.current_run_ids if run_id in visible]
     shown |= {"current_run_ids": current, "current_run_id": current[0] if current else None}
     if seen.record.last_run_id not in visible:

@@ -27,7 +27,6 @@ UPLOAD_SILENCE_SEC = 300.0
 PARTIAL, RANGE_NOT_SATISFIABLE = 206, 416
 COMPLETE_HEADER = "X-Log-Complete"
 BYTES_OF_TEXT = {"Accept": "text/plain", "Accept-Encoding": "identity"}
-BYTES_OF_WHEEL = {"Accept": "application/octet-stream", "Accept-Encoding": "identity"}
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d{1,18}|\*)/(\d{1,18})", re.ASCII)
 
 
@@ -62,9 +61,8 @@ class AsyncTransfers:
                 raise
             return {"name": name, "deleted": True}
 
-    async def download_wheel(self, path: str, name: str, file: IO[bytes], progress: Progress | None) -> int:
+    async def download_wheel(self, request: Request[str], name: str, file: IO[bytes], progress: Progress | None) -> int:
         """Write a wheel to the file and return its size. Raises unless all bytes arrived and are the stored ones."""
-        request: Request[str] = get(path, read=read_text, headers=BYTES_OF_WHEEL)
         retry = Retry(self._connection)
         while True:
             size = 0

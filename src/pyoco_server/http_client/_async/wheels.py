@@ -5,12 +5,23 @@ from __future__ import annotations
 from pyoco_server.http_client._async.base import AsyncMethods
 from pyoco_server.http_client.files import FileTarget, Progress, WheelData, open_wheel, replacing, with_progress
 from pyoco_server.http_client.models.runs import WheelArtifact, WheelDeleted, WheelHistoryEvent, WheelReceived
-from pyoco_server.http_client.requests import Request, Strings, change, get, id_path, read_array, to_strings
+from pyoco_server.http_client.requests import (
+    BYTES_OF_WHEEL,
+    Request,
+    Strings,
+    change,
+    get,
+    id_path,
+    read_array,
+    read_text,
+    to_query,
+    to_strings,
+)
 
 
 class AsyncWheelMethods(AsyncMethods):
     async def list_wheels(self) -> list[WheelArtifact]:
-        """The registered wheels, by name."""
+        """The wheels of the caller's tenant and the shared ones, by name; all for administrators."""
         return await self._transport.send(get("/wheels", read=read_array))
 
     async def list_wheel_history(
@@ -28,31 +39,61 @@ class AsyncWheelMethods(AsyncMethods):
         replace: bool = True,
         tags: Strings = None,
         *,
+        shared: bool = False,
         progress: Progress | None = None,
         idempotency_key: str | None = None,
     ) -> WheelArtifact:
         """Register a wheel: bytes, a path, or a file, which is read piece by piece.
 
-        WheelVersionConflict unless it is newer than every registered version of its package, whatever `replace` says.
+        It is for the runs of the caller's tenant; `shared` is for those of all tenants and needs the scope admin.
+        WheelVersionConflict unless it is newer than every version of its package and owner, whatever `replace` says.
         """
         with open_wheel(data) as file:
             fields = {"replace": "true" if replace else "false", "tags": ",".join(to_strings(tags))}
+            if shared:
+                fields["shared"] = "true"  # older gateways refuse the field
             files = {"wheel": (filename, with_progress(file, progress), "application/octet-stream")}
             request: Request[WheelArtifact] = change("POST", "/wheels", idempotency_key, fields=fields, files=files)
             return await self._transfers.upload_wheel(request, filename, file)
 
     async def download_wheel(
-        self, wheel_name: str, to: FileTarget, *, progress: Progress | None = None
+        self,
+        wheel_name: str,
+        to: FileTarget,
+        *,
+        shared: bool = False,
+        tenant_id: str | None = None,
+        progress: Progress | None = None,
     ) -> WheelReceived:
-        """Write a wheel to a path, into a folder, or into an open file. A path is written completely or not at all."""
-        path = _wheel_path(wheel_name)
+        """Write a wheel to a path, into a folder, or into an open file. A path is written completely or not at all.
+
+        It is that of the caller's tenant, else the shared one; `tenant_id` names another tenant (for administrators).
+        """
+        request: Request[str] = get(
+            _wheel_path(wheel_name),
+            read=read_text,
+            headers=BYTES_OF_WHEEL,
+            shared=shared or None,
+            tenant_id=tenant_id,
+        )
         with replacing(to, wheel_name) as file:
-            size = await self._transfers.download_wheel(path, wheel_name, file, progress)
+            size = await self._transfers.download_wheel(request, wheel_name, file, progress)
         return {"name": wheel_name, "size_bytes": size}
 
-    async def delete_wheel(self, wheel_name: str, *, idempotency_key: str | None = None) -> WheelDeleted:
-        """Remove a wheel; workers that installed it remove it at their next sync."""
-        request: Request[WheelDeleted] = change("DELETE", _wheel_path(wheel_name), idempotency_key)
+    async def delete_wheel(
+        self,
+        wheel_name: str,
+        *,
+        shared: bool = False,
+        tenant_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> WheelDeleted:
+        """Remove a wheel of the caller's tenant; workers that installed it remove it at their next sync.
+
+        Administrators remove a shared one, or one of another tenant.
+        """
+        query = to_query(shared=shared or None, tenant_id=tenant_id)
+        request: Request[WheelDeleted] = change("DELETE", _wheel_path(wheel_name), idempotency_key, query=query)
         return await self._transfers.delete_wheel(request, wheel_name)
 
 

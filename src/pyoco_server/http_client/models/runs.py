@@ -185,6 +185,7 @@ class WorkerRecord(TypedDict):
     wheel_sync: NotRequired[dict[str, Any] | None]
     code: NotRequired[dict[str, Any] | None]
     isolation: NotRequired[str]
+    runner_user: NotRequired[str | None]
     flows: NotRequired[list[str]]
 
 
@@ -229,7 +230,7 @@ class Replayed(TypedDict):
 
 
 class WheelArtifact(TypedDict):
-    """A registered wheel; without tags it applies to every worker."""
+    """A registered wheel; without tags it applies to every worker, without a tenant to the runs of all."""
 
     name: str
     size_bytes: int
@@ -238,6 +239,7 @@ class WheelArtifact(TypedDict):
     modified: float
     tags: list[str]
     sha256_hex: NotRequired[str | None]
+    tenant_id: NotRequired[str | None]
 
 
 class WheelHistoryEvent(TypedDict):
@@ -253,6 +255,7 @@ class WheelHistoryEvent(TypedDict):
     size_bytes: NotRequired[int]
     sha256_hex: NotRequired[str | None]
     nuid: NotRequired[str]
+    tenant_id: NotRequired[str | None]
 
 
 class WheelDeleted(TypedDict):

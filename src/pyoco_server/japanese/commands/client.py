@@ -150,14 +150,17 @@ TEXTS = {
     "How many at most.": "最大件数。",
     "Hide this worker from lists.": "この worker を一覧で非表示にします。",
     "Show it in lists again.": "この worker を再び一覧に表示します。",
-    "List the registered wheels, by name.": "登録済みの wheel を名前順に一覧表示します。",
+    "List the wheels of your tenant and the shared ones, by name.": "自分の tenant の wheel と共有の wheel を名前順に一覧表示します。",
     "List uploads and deletions of wheels, newest first.": "wheel の登録と削除を新しい順に一覧表示します。",
     "How many at most; 100 by default.": "最大件数。既定は 100。",
     "Only events of this wheel.": "この wheel のものだけ。",
     "Only events of this kind.": "この種類のものだけ。",
-    "Register a wheel; the workers install it. Its version must be newer than every registered one.": (
-        "wheel を登録し、worker にインストールさせます。登録済みのものより新しいバージョンが必要です。"
+    "Register a wheel for your tenant; workers install it. Its version must be newer than every registered one.": (
+        "自分の tenant の wheel を登録し、worker にインストールさせます。登録済みのものより新しいバージョンが必要です。"
     ),
+    "For runs of all tenants; for administrators.": "全 tenant の run で使う wheel として登録（管理者のみ）。",
+    "The one that all tenants share.": "全 tenant で共有の wheel。",
+    "That of this tenant; for administrators.": "この tenant の wheel（管理者のみ）。",
     "The wheel, under its own name.": "wheel のファイル。",
     "Only workers of these tags; repeatable.": "対象とする worker の tag。繰り返し可。",
     "Has no effect; for older scripts.": "効果はありません（古いスクリプトとの互換用）。",

@@ -23,6 +23,16 @@ TEXTS = {
     "replace must be true or false": "replace は true か false にしてください",
     "pieces of the upload are missing; upload it again": "アップロードの一部が欠けています。再登録してください",
     # Their content
+    "{file}: a version with an epoch ({epoch}!) is refused, because no ordinary version could follow; build it without "
+    "the epoch": (
+        "{file}：epoch（{epoch}!）付きのバージョンは登録できません。以後、通常のバージョンを登録できなくなるためです。"
+        "epoch なしで作り直してください"
+    ),
+    "shared and tenant_id exclude each other": "shared と tenant_id は同時に指定できません",
+    "shared must be true or false": "shared は true か false にしてください",
+    "{name} is shared by all tenants; an administrator removes it with shared=true (--shared)": (
+        "{name} は全 tenant で共有されています。管理者が shared=true（--shared）で削除します"
+    ),
     "{name} is not a wheel: {error}": "{name} は wheel ではありません: {error:ja}",
     "its directory is too large": "zip のディレクトリが大きすぎます",
     "it has more than {count} files": "ファイルが {count} 個を超えています",

@@ -11,6 +11,24 @@ TEXTS = {
         "プログラムに組み込んだ worker は wheel をインストールできません。pyoco-worker --wheel-sync を使うか、"
         "PYOCO_WHEEL_SYNC_ENABLED を設定しないでください"
     ),
+    "tasks may not run as root; name an ordinary user, for example pyoco-runner": (
+        "task を root で実行できません。通常のユーザー（例: pyoco-runner）を指定してください"
+    ),
+    "{user} is the user of the worker itself; name another one": (
+        "{user} は worker 自身のユーザーです。別のユーザーを指定してください"
+    ),
+    "runners cannot run as {user}: {reason}": "runner を {user} として起動できません: {reason}",
+    "there is no user {user} on this machine; create one, for example: useradd --system --no-create-home --shell "
+    "/usr/sbin/nologin pyoco-runner": (
+        "このマシンにユーザー {user} がありません。次のように作成してください: useradd --system --no-create-home --shell "
+        "/usr/sbin/nologin pyoco-runner"
+    ),
+    "no process of {user} has started within {count} s": ("{user} のプロセスが {count} 秒以内に起動しませんでした"),
+    "a worker inside another program runs tasks as the user of that program: run pyoco-worker, or leave "
+    "PYOCO_RUNNER_USER unset here": (
+        "プログラムに組み込んだ worker は、そのプログラムのユーザーで task を実行します。pyoco-worker を使うか、"
+        "PYOCO_RUNNER_USER を設定しないでください"
+    ),
     "no runner could be started: {error}": "runner を起動できませんでした: {error:ja}",
     "the flow resolver {spec} {why}": "flow resolver {spec} {why:ja}",
     "is not of the form {form}": "は {form:ja} の形式ではありません",

@@ -54,6 +54,7 @@ TEXTS = {
     "The oldest of its runs.": "実行中の run のうち最も古いもの。",
     "Its runs, as far as the caller may see them.": "実行中の run（呼び出し元に見えるもの）。",
     "What a runner of it serves one after the other.": "この worker の runner が順に処理する run の範囲。",
+    "The user that its tasks run as.": "task を実行するユーザー。",
     "The flows that it announces; it may serve others.": "公表している flow。ほかの flow も処理できる場合があります。",
     "The version of the flows' sources that it serves; null when unknown.": (
         "処理に使う flow のソースのバージョン。不明なら null。"
@@ -69,15 +70,15 @@ TEXTS = {
     "Why the saved files could not be loaded.": "保存されたファイルを読み込めなかった理由。",
     # Wheels
     "List Wheels": "wheel を一覧する",
-    "Every registered wheel, by name. They are shared by all tenants.": (
-        "登録済みの wheel を名前順に返します。全 tenant で共有されます。"
+    "The registered wheels of the caller's tenant and the shared ones, by name; all for administrators.": (
+        "呼び出し元の tenant の wheel と共有の wheel を名前順に返します。管理者には全件を返します。"
     ),
     "Upload Wheel": "wheel を登録する",
-    "Register a wheel. Its version must be newer than every registered one of its package (else 409).": (
-        "wheel を登録します。同じパッケージの登録済みより新しいバージョンが必要です（そうでなければ 409）。"
+    "Register a wheel for the caller's tenant. Its version must be newer than the tenant's other ones (else 409).": (
+        "呼び出し元の tenant の wheel を登録します。その tenant の登録済みより新しいバージョンが必要です（そうでなければ 409）。"
     ),
-    "The wheel, at most PYOCO_WHEEL_MAX_BYTES; its version newer than every registered one.": (
-        "wheel（PYOCO_WHEEL_MAX_BYTES 以下、登録済みより新しいバージョン）。"
+    "The wheel, at most PYOCO_WHEEL_MAX_BYTES; its version newer than every one of its owner.": (
+        "wheel（PYOCO_WHEEL_MAX_BYTES 以下、同じ所有者の登録済みより新しいバージョン）。"
     ),
     "Accepted for older clients; the rule for versions comes first.": (
         "古いクライアントとの互換用です。バージョンの規則が優先されます。"
@@ -91,15 +92,24 @@ TEXTS = {
         "PYOCO_WHEEL_HISTORY_TTL_SEC の間の wheel の変更を新しい順に返します。"
     ),
     "Download Wheel": "wheel をダウンロードする",
-    "The bytes of a wheel. A connection that ends before Content-Length bytes is a failure.": (
-        "wheel の内容です。Content-Length に満たずに接続が終われば失敗です。"
+    "The bytes of the tenant's wheel, else of the shared one. A connection that ends early is a failure.": (
+        "tenant の wheel、なければ共有の wheel の内容です。途中で接続が終われば失敗です。"
     ),
     "The file name of a wheel.": "wheel のファイル名。",
     "The bytes of the wheel. Its SHA-256 is in ETag (hex) and Repr-Digest (base64).": (
         "wheel の内容です。SHA-256 は ETag（16 進）と Repr-Digest（base64）にあります。"
     ),
     "Delete Wheel": "wheel を削除する",
-    "Remove a wheel. Its version may be registered again.": "wheel を削除します。同じバージョンを再び登録できます。",
+    "Remove a wheel of the caller's tenant; a shared one (`shared`) by administrators. Its version is free again.": (
+        "呼び出し元の tenant の wheel を削除します。共有の wheel（`shared`）は管理者が削除します。同じバージョンを再び登録できます。"
+    ),
+    "For runs of all tenants, not only of the caller's. Needs the scope admin.": (
+        "呼び出し元だけでなく全 tenant の run で使います。scope admin が必要です。"
+    ),
+    "The wheel that all tenants share.": "全 tenant で共有の wheel。",
+    "That of this tenant. For administrators.": "この tenant の wheel（管理者のみ）。",
+    "Whose runs use it; null: shared by all tenants.": "この wheel を使う run の tenant。null は全 tenant で共有。",
+    "Whose wheel it is; null: shared by all tenants.": "wheel の所有者。null は全 tenant で共有。",
     "The object store that holds it.": "保存先の object store。",
     "One upload: new with each.": "登録ごとに新しくなる id。",
     "Workers compare it before they install.": "worker がインストール前に照合します。",

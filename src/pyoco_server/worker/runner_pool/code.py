@@ -47,10 +47,15 @@ class _Read:
 
 
 class CodeReader:
-    """Reads the sources; files with an unchanged time stamp and size are not read again."""
+    """Reads the sources; files with an unchanged time stamp and size are not read again.
 
-    def __init__(self, resolver: str) -> None:
+    Without `follow_links`, links are left to the runners: a task of another user could make one to a file that only
+    the worker may read.
+    """
+
+    def __init__(self, resolver: str, *, follow_links: bool = True) -> None:
         self._resolver = resolver
+        self._follow_links = follow_links
         self._here = Path.cwd()
         self._known: dict[str, _Read] = {}
         self._has_warned = False
@@ -60,7 +65,7 @@ class CodeReader:
         resolver, roots = _locate(self._resolver, self._here)
         found: dict[str, _Read] = {}
         whole, left_bytes = hashlib.sha256(), MAX_BYTES
-        for name, path in _python_files(roots, on_limit=self._warn):
+        for name, path in _python_files(roots, follow_links=self._follow_links, on_limit=self._warn):
             if path in found:
                 continue
             one = self._read_file(path)
@@ -87,7 +92,7 @@ class CodeReader:
                 return known
             if status.st_size > MAX_BYTES:
                 return None
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=None if self._follow_links else _without_following) as file:
                 content = file.read(MAX_BYTES + 1)
         except OSError:
             return None  # removed meanwhile, or not readable: an import of it says so
@@ -133,10 +138,15 @@ def _folder_of_module(name: str, here: Path) -> Path:
     return file.parent.parent if spec.submodule_search_locations is not None else file.parent
 
 
-def _python_files(roots: list[str], on_limit: Callable[[], None]) -> Iterator[tuple[str, str]]:
+def _without_following(path: str, flags: int) -> int:
+    # Non-blocking: between the look at the file and its opening it may have become a pipe.
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+
+
+def _python_files(roots: list[str], *, follow_links: bool, on_limit: Callable[[], None]) -> Iterator[tuple[str, str]]:
     """(name relative to its root, path), in an order that depends on names only.
 
-    Links are followed, and paths keep their names: a link that is changed later does not matter to who has read it.
+    Paths keep the names of links: a link that is changed later does not matter to who has read it.
     """
     left = MAX_ENTRIES
     for root in roots:
@@ -156,6 +166,8 @@ def _python_files(roots: list[str], on_limit: Callable[[], None]) -> Iterator[tu
             if any(entry.name == "pyvenv.cfg" for entry in entries):
                 continue
             for entry in entries:
+                if entry.is_symlink() and not follow_links:
+                    continue
                 inner = f"{name}/{entry.name}"
                 if entry.name.endswith(".py"):
                     yield inner, entry.path

@@ -15,12 +15,12 @@ import orjson
 from pyoco_server.worker.runner_pool.code import Code
 from pyoco_server.worker.runner_process import process_tree
 from pyoco_server.worker.runner_process.protocol import CorruptFrame, Decoder, encode
+from pyoco_server.worker.runner_process.runner_user import FORK_SERVER, RunnerUser
 from pyoco_server.worker.wheels.environments import EnvironmentLease
 from pyoco_server.worker.wheels.venv_builder import user_code_variables
 
 READ_BYTES = 64 * 1024
 EXIT_LIMIT_SEC = 5.0
-FORK_SERVER = "pyoco_server.worker.runner_process.fork_server"
 
 
 class ForkClient:
@@ -37,16 +37,21 @@ class ForkClient:
         self._loop.add_reader(channel, self._on_readable)
 
     @classmethod
-    async def start(cls, code: Code, lease: EnvironmentLease) -> ForkClient:
-        """Starts a fork server. It dies with the calling thread, so call this from the main thread."""
+    async def start(cls, code: Code, lease: EnvironmentLease, user: RunnerUser | None = None) -> ForkClient:
+        """Starts a fork server. It dies with the calling thread, so call this from the main thread.
+
+        It is of the runners' user too, because an environment may have code of wheels that runs when Python starts.
+        """
         with tempfile.TemporaryFile() as sources:
             # Any bytes as text, and back.
             sources.write(orjson.dumps({path: content.decode("latin-1") for path, content in code.files.items()}))
             sources.flush()
-            return await cls._start(code.resolver, lease, sources.fileno())
+            return await cls._start(code.resolver, lease, user, sources.fileno())
 
     @classmethod
-    async def _start(cls, resolver: str, lease: EnvironmentLease, sources_descriptor: int) -> ForkClient:
+    async def _start(
+        cls, resolver: str, lease: EnvironmentLease, user: RunnerUser | None, sources_descriptor: int
+    ) -> ForkClient:
         ours, theirs = socket.socketpair()
         with theirs:
             ours.setblocking(False)
@@ -58,14 +63,17 @@ class ForkClient:
                 "sys_path": lease.environment.path_over(sys.path),
                 "pythonpath": os.environ.get("PYTHONPATH"),
             }
+            python = str(lease.environment.python)
+            command = [python, "-P", "-m", FORK_SERVER, orjson.dumps(settings).decode()]
+            # The worker's own search path: no wheel can replace the fork server's code.
+            variables = lease.environment.variables(user_code_variables()) | {"PYTHONPATH": os.pathsep.join(sys.path)}
             try:
                 process = await asyncio.create_subprocess_exec(
-                    *(str(lease.environment.python), "-P", "-m", FORK_SERVER, orjson.dumps(settings).decode()),
+                    *(command if user is None else user.command(*command)),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=2,  # standard output belongs to the supervisor's own log
                     pass_fds=[theirs.fileno(), sources_descriptor],
-                    # The worker's own search path: no wheel can replace the fork server's code.
-                    env=lease.environment.variables(user_code_variables()) | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                    env=variables if user is None else user.variables(variables),
                 )
             except BaseException:
                 ours.close()

@@ -32,8 +32,10 @@ from pyoco_server.worker.runner_pool.code_watch import CodeWatch
 from pyoco_server.worker.runner_pool.idle_runners import IdleRunners
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_pool.runner_group import RunnerGroup
+from pyoco_server.worker.runner_pool.runner_groups import RunnerGroups
 from pyoco_server.worker.runner_process.flow_announcement import log_left_out
 from pyoco_server.worker.runner_process.protocol import RunnerDied
+from pyoco_server.worker.runner_process.runner_user import RunnerUser
 from pyoco_server.worker.wheels.environments import EnvironmentLease, acquire
 
 LOADING_LIMIT_SEC = 120.0
@@ -63,6 +65,7 @@ class RunnerPool:
         flow_names: Sequence[str] = (),
         *,
         isolation: Isolation = "tenant",
+        user: RunnerUser | None = None,
         code_reload: bool = False,
     ) -> None:
         self.announcement = FlowAnnouncement()
@@ -71,12 +74,12 @@ class RunnerPool:
         self._flow_names = flow_names
         self._size = size
         self._on_output = on_output
-        self._reader = CodeReader(resolver)
-        self._current = RunnerGroup(Code(resolver=resolver, version=None, files={}), EnvironmentLease(), on_output)
+        self.user = user
+        self._reader = CodeReader(resolver, follow_links=user is None)
+        self._groups = RunnerGroups(self._group(Code(resolver=resolver, version=None, files={}), EnvironmentLease()))
         self._code_reload = code_reload
         self._watch = CodeWatch(self._reader, self._served_version, self.reload if code_reload else None)
         self._watching: asyncio.Task[None] | None = None
-        self._retired: set[RunnerGroup] = set()
         self._slots: list[asyncio.Task[None]] = []
         self._warm: set[ProcessRunner] = set()
         self._spares: deque[ProcessRunner] = deque()
@@ -87,12 +90,12 @@ class RunnerPool:
     async def start(self, lease: EnvironmentLease | None = None) -> None:
         """Returns when every runner is warm; `InvalidUsage` if the resolver cannot be loaded; may be repeated."""
         code = await asyncio.to_thread(self._reader.read)
-        self._current = RunnerGroup(code, lease or EnvironmentLease(), self._on_output)
+        self._groups.base = self._group(code, lease or EnvironmentLease())
         self._closing.clear()
         loop = asyncio.get_running_loop()
         first_tries: list[asyncio.Future[None]] = [loop.create_future() for _ in range(self._size)]
         self._slots = [asyncio.create_task(self._keep_slot(first)) for first in first_tries]
-        discovery = asyncio.create_task(self._discover(self._current))
+        discovery = asyncio.create_task(self._discover(self._groups.base))
         try:
             outcomes = await asyncio.gather(*first_tries, return_exceptions=True)
             self._announce(await discovery)
@@ -108,13 +111,23 @@ class RunnerPool:
         self._watch = CodeWatch(self._reader, self._served_version, self.reload if self._code_reload else None)
         self._watching = asyncio.create_task(self._watch.run())
 
-    async def switch(self, lease: EnvironmentLease) -> None:
-        """Starts new runs in this environment; current runs end in theirs.
+    async def switch(self, lease: EnvironmentLease, tenant_id: str | None = None, *, is_tried: bool = False) -> None:
+        """Starts new runs, or those of one tenant, in this environment; current runs end in theirs.
 
-        `InvalidUsage` if no runner gets warm there: then nothing has changed, and the lease is released.
+        `InvalidUsage` if no runner gets warm there: then nothing has changed, and the lease is released. `is_tried`
+        omits that trial for a tenant's environment.
         """
         async with self._switching:
-            await self._replace(RunnerGroup(self._current.code, lease, self._on_output), needs_resolver=True)
+            fresh = self._group(self._groups.base.code, lease)
+            if tenant_id is not None and is_tried:
+                await self._retire(self._groups.replace_tenant(tenant_id, fresh))
+            else:
+                await self._replace(fresh, tenant_id, needs_resolver=True)
+
+    async def forget_tenant(self, tenant_id: str) -> None:
+        """Starts new runs of the tenant where those of all others start."""
+        async with self._switching:
+            await self._retire(self._groups.replace_tenant(tenant_id, None))
 
     async def reload(self, code: Code) -> None:
         """Starts new runs with this code; current runs end with theirs.
@@ -123,8 +136,9 @@ class RunnerPool:
         runner gets warm at all: then nothing has changed.
         """
         async with self._switching:
-            lease = acquire(self._current.lease.environment)
-            await self._replace(RunnerGroup(code, lease, self._on_output), needs_resolver=False)
+            await self._replace(self._successor(self._groups.base, code), needs_resolver=False)
+            for old in self._groups.replace_tenants(lambda group: self._successor(group, self._groups.base.code)):
+                await self._retire(old)
 
     async def close(self) -> None:
         """Kills every runner with its descendants and waits for their exit."""
@@ -134,8 +148,7 @@ class RunnerPool:
             self._watching = None
         self._closing.set()
         self._idle.close()
-        for group in (self._current, *self._retired):
-            await group.close()
+        await self._groups.close()
         self._spares.clear()
         await asyncio.gather(*self._slots)
 
@@ -153,7 +166,7 @@ class RunnerPool:
     @property
     def code(self) -> WorkerCode:
         """The version that new runs get; `error` is one line."""
-        reason = self._watch.error or self._current.load_error
+        reason = self._watch.error or self._groups.base.load_error
         return WorkerCode(
             version=self._served_version(),
             reload=self._code_reload,
@@ -162,68 +175,83 @@ class RunnerPool:
         )
 
     def _served_version(self) -> str | None:
-        return self._current.code.version
+        return self._groups.base.code.version
 
     def pids(self) -> list[int]:
         return sorted(runner.pid for runner in self._warm)
 
     @property
     def fork_server_pid(self) -> int | None:
-        return self._current.fork_server_pid
+        return self._groups.base.fork_server_pid
 
-    def _is_current(self, runner: ProcessRunner) -> bool:
-        return runner in self._current.runners
+    def _group(self, code: Code, lease: EnvironmentLease) -> RunnerGroup:
+        return RunnerGroup(code, lease, self._on_output, self.user)
+
+    def _successor(self, group: RunnerGroup, code: Code) -> RunnerGroup:
+        """A group in the same environment."""
+        return self._group(code, acquire(group.lease.environment))
+
+    def _is_current(self, runner: ProcessRunner, tenant_id: str | None) -> bool:
+        return runner in self._groups.of(tenant_id).runners
 
     # --- one slot -----------------------------------------------------------------------------------------------------
 
     async def _keep_slot(self, first_try: asyncio.Future[None]) -> None:
         backoff = Backoff(FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC)
         while not self._closing.is_set():
-            group = self._current
+            tenant_id = self._idle.begin_start()
+            group = self._groups.of(tenant_id)
             try:
-                runner = self._spares.popleft() if self._spares else await group.fork()
+                is_spare = self._spares and group is self._groups.base
+                runner = self._spares.popleft() if is_spare else await group.fork()
             except OSError as error:
-                if group is not self._current:
+                self._idle.end_start(tenant_id)
+                if group is not self._groups.of(tenant_id):
                     continue  # it was replaced meanwhile
                 logger.warning("runner could not be started", extra={"reason": str(error)})
                 _fail(first_try, InvalidUsage(f"no runner could be started: {error}", resolver=self._resolver))
             else:
-                died = await self._serve(runner, group, first_try)
+                died = await self._serve(runner, group, first_try, tenant_id)
                 _fail(first_try, InvalidUsage(self._death(died), resolver=self._resolver))
-                if runner.has_served or group is not self._current:
+                if runner.has_served or self._idle.was_replaced(runner) or group is not self._groups.of(tenant_id):
                     backoff.reset()
                     continue
             # What cannot start must not use up the machine.
             await self._pause(backoff.next_sec())
 
-    async def _serve(self, runner: ProcessRunner, group: RunnerGroup, first_try: asyncio.Future[None]) -> RunnerDied:
+    async def _serve(
+        self, runner: ProcessRunner, group: RunnerGroup, first_try: asyncio.Future[None], tenant_id: str | None
+    ) -> RunnerDied:
         """Offers the runner as soon as it is warm, until it has exited."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._offer_when_loaded(runner, group, first_try))
+                tasks.create_task(self._offer_when_loaded(runner, group, first_try, tenant_id))
                 died = await asyncio.shield(runner.exited)  # also ends the wait for loading
         finally:
             self._warm.discard(runner)
         if not self._closing.is_set():
             facts = {"runner_pid": runner.pid, "exit_code": died.exit_code, "signal": died.signal_name}
             logger.info("runner replaced", extra=facts)
-        await self._close_if_empty(group)
+        await self._groups.tidy(group)
         return died
 
     async def _offer_when_loaded(
-        self, runner: ProcessRunner, group: RunnerGroup, first_try: asyncio.Future[None]
+        self, runner: ProcessRunner, group: RunnerGroup, first_try: asyncio.Future[None], tenant_id: str | None
     ) -> None:
         try:
-            async with asyncio.timeout(LOADING_LIMIT_SEC):
-                error = await runner.loaded
+            try:
+                async with asyncio.timeout(LOADING_LIMIT_SEC):
+                    error = await runner.loaded
+            finally:
+                self._idle.end_start(tenant_id)
         except TimeoutError:
             error = self._too_slow()
             runner.kill()
         else:
             # A runner without its resolver serves too: its jobs fail with the reason instead of waiting forever.
             self._warm.add(runner)
-            if group is self._current:
-                self._idle.add(runner)
+            if group is self._groups.of(tenant_id):
+                self._idle.add(runner, only_for=None if group is self._groups.base else tenant_id)
             else:
                 runner.kill()  # forked just before the switch
         if error is not None:
@@ -251,7 +279,7 @@ class RunnerPool:
 
     # --- a switch -----------------------------------------------------------------------------------------------------
 
-    async def _replace(self, fresh: RunnerGroup, *, needs_resolver: bool) -> None:
+    async def _replace(self, fresh: RunnerGroup, tenant_id: str | None = None, *, needs_resolver: bool) -> None:
         try:
             first = await self._first_of(fresh, needs_resolver=needs_resolver)
         except BaseException:
@@ -260,15 +288,25 @@ class RunnerPool:
         if self._closing.is_set():
             await fresh.close()
             return
-        old, self._current = self._current, fresh
-        self._retired.add(old)
+        if tenant_id is not None:
+            first.kill()  # a run of the tenant starts one
+            await self._retire(self._groups.replace_tenant(tenant_id, fresh))
+            await asyncio.wait([first.exited])
+            await self._groups.tidy(fresh)
+            return
         self._spares = deque([first])
-        for runner in old.runners:
-            if not self._idle.is_borrowed(runner):
-                runner.kill()
-        await self._close_if_empty(old)
+        await self._retire(self._groups.replace(fresh))
         if first.loaded.result() is None:
             self._announce(await self._discover(fresh))
+
+    async def _retire(self, old: RunnerGroup | None) -> None:
+        """Kills the idle runners of a replaced group, and those of tenants that have another group now."""
+        self._idle.refresh()
+        if old is not None:
+            for runner in old.runners:
+                if not self._idle.is_borrowed(runner):
+                    runner.kill()
+            await self._groups.tidy(old)
 
     async def _first_of(self, fresh: RunnerGroup, *, needs_resolver: bool) -> ProcessRunner:
         try:
@@ -294,12 +332,6 @@ class RunnerPool:
     def _announce(self, announcement: FlowAnnouncement) -> None:
         self.announcement = announcement
         log_left_out(announcement)
-
-    async def _close_if_empty(self, group: RunnerGroup) -> None:
-        """Stops the fork server of a replaced environment after its last runner."""
-        if group in self._retired and not group.runners:
-            self._retired.discard(group)
-            await group.close()
 
 
 def _fail(first_try: asyncio.Future[None], error: InvalidUsage) -> None:

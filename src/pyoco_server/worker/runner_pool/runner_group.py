@@ -15,6 +15,7 @@ from pyoco_server.worker.runner_pool.fork_client import ForkClient
 from pyoco_server.worker.runner_pool.runner import OnOutput, ProcessRunner
 from pyoco_server.worker.runner_process.flow_announcement import ANNOUNCE_LIMIT_SEC
 from pyoco_server.worker.runner_process.protocol import RunnerDied
+from pyoco_server.worker.runner_process.runner_user import RunnerUser
 from pyoco_server.worker.wheels.environments import EnvironmentLease
 
 logger = logging.getLogger(__name__)
@@ -26,14 +27,18 @@ class RunnerGroup:
     Start it from the main thread (see `ForkClient.start`).
     """
 
-    def __init__(self, code: Code, lease: EnvironmentLease, on_output: OnOutput) -> None:
+    def __init__(
+        self, code: Code, lease: EnvironmentLease, on_output: OnOutput, user: RunnerUser | None = None
+    ) -> None:
         self.code = code
         self.lease = lease
         self.load_error: str | None = None  # why its runners cannot load the resolver
+        self._user = user
         self._alive: dict[ProcessRunner, asyncio.Task[RunnerDied]] = {}
         self._on_output = on_output
         self._client: ForkClient | None = None
         self._client_lock = asyncio.Lock()
+        self._forking = 0
         self._is_closed = False
 
     @property
@@ -46,6 +51,13 @@ class RunnerGroup:
 
     async def fork(self) -> ProcessRunner:
         """Forks a runner, not warm yet; `OSError` if that is impossible."""
+        self._forking += 1
+        try:
+            return await self._fork()
+        finally:
+            self._forking -= 1
+
+    async def _fork(self) -> ProcessRunner:
         client = await self._live_client()
         ours, theirs = socket.socketpair()
         log_reader, log_writer = os.pipe()
@@ -96,6 +108,13 @@ class RunnerGroup:
             # A replaced group is closed with its last runner, and this is one of them.
             await asyncio.wait([runner.exited])
 
+    async def rest(self) -> None:
+        """Stops the fork server if it has no runner; the next fork starts another one."""
+        async with self._client_lock:
+            if self._client is not None and not self._alive and not self._forking:
+                client, self._client = self._client, None
+                await client.close()
+
     async def close(self) -> None:
         """Kills every runner with its descendants, waits for their exit, and releases the environment."""
         async with self._client_lock:
@@ -117,7 +136,7 @@ class RunnerGroup:
                 await self._client.close()
                 self._client = None
             if self._client is None:
-                self._client = await ForkClient.start(self.code, self.lease)
+                self._client = await ForkClient.start(self.code, self.lease, self._user)
             return self._client
 
 

@@ -162,6 +162,8 @@ def main(arguments: str) -> None:
     signal.signal(signal.SIGHUP, _wake_only)
     server = ForkServer(socket.socket(fileno=settings["descriptor"]), settings["resolver"])
     process_tree.adopt_orphans()
+    # Tasks of one tenant must not read or change runners of another one, nor this process, from which all are forked.
+    process_tree.hide_memory()
     die_with_parent(settings["supervisor_pid"], signal.SIGTERM)
     gc.collect()
     gc.freeze()  # garbage collection in a runner then leaves shared pages untouched

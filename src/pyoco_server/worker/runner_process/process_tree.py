@@ -11,16 +11,27 @@ import signal
 import sys
 from contextlib import suppress
 
-PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36  # linux/prctl.h
 
 
 def adopt_orphans() -> None:
     """Becomes the parent of every orphaned descendant, so that it can be found and reaped."""
-    if sys.platform != "linux":
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+    _set(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide_memory() -> None:
+    """Other processes of the same user can no longer read memory, environment and descriptors of this one.
+
+    Forks inherit it; the start of another program ends it. Root can read everything.
+    """
+    _set(PR_SET_DUMPABLE, 0)
+
+
+def _set(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.prctl(option, value, 0, 0, 0) != 0:
+            raise OSError(ctypes.get_errno(), f"prctl({option})")
 
 
 def reap_ended_children() -> None:

@@ -58,6 +58,11 @@ class PyocoNatsWorker:
                 "a worker inside another program cannot change what that program has installed: run pyoco-worker "
                 "--wheel-sync, or leave PYOCO_WHEEL_SYNC_ENABLED unset here"
             )
+        if settings.runner_user:
+            raise InvalidUsage(
+                "a worker inside another program runs tasks as the user of that program: run pyoco-worker, or leave "
+                "PYOCO_RUNNER_USER unset here"
+            )
         worker = cls(settings, flow_resolver or no_flows, worker_id, tags or [settings.default_tag])
         try:
             await worker._start()

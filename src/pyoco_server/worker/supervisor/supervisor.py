@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import pwd
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -322,6 +324,7 @@ class Supervisor:
             "wheel_sync": None if self._sync is None else self._sync.wheel_sync,
             "code": self._executor.code,
             "isolation": self._executor.isolation,
+            "runner_user": self._config.runner_user or _own_user(),
             "flows": self._executor.announcement.flows,
             "flows_complete": self._executor.announcement.is_complete,
             **self._last_run,
@@ -329,6 +332,13 @@ class Supervisor:
 
     def _log_fields(self) -> dict[str, object]:
         return {"worker_id": self._context.worker_id, "tags": list(self.tags)}
+
+
+def _own_user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
 
 
 async def unless_stopped(stop: asyncio.Event, start: Coroutine[Any, Any, T]) -> T | None:

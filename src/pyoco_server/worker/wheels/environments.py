@@ -26,6 +26,7 @@ import orjson
 
 from pyoco_server.domain.execution.state import WheelUsed
 from pyoco_server.domain.wheels.requirements import Candidate, LeftOut
+from pyoco_server.worker.runner_process.runner_user import RunnerUser
 from pyoco_server.worker.wheels.venv_builder import InstallFailed, VenvBuilder, own_packages, own_site_folders
 
 COMPLETE = "environment.json"
@@ -87,9 +88,10 @@ class PreparedEnvironment:
 
 
 class Environments:
-    def __init__(self, folder: Path, install_timeout_sec: float) -> None:
+    def __init__(self, folder: Path, install_timeout_sec: float, user: RunnerUser | None = None) -> None:
         self._folder = folder
         self._timeout_sec = install_timeout_sec
+        self._user = user
         self._base_folders = own_site_folders()
         self._own = own_packages()
 
@@ -159,7 +161,7 @@ class Environments:
 
     async def _install(self, folder: Path, wheels: Sequence[WheelFile]) -> Environment:
         self._folder.mkdir(parents=True, exist_ok=True)
-        builder = VenvBuilder(folder, self._base_folders, self._own, self._timeout_sec)
+        builder = VenvBuilder(folder, self._base_folders, self._own, self._timeout_sec, self._user)
         sys_path = await builder.install([one.file for one in wheels])
         expected = {one.candidate.package: one.candidate.version for one in wheels}
         if missing := await asyncio.to_thread(builder.missing, expected):

@@ -23,6 +23,7 @@ from packaging.version import InvalidVersion, Version
 from pyoco_server.adapters.embedded_nats.parent_death import tied_command
 from pyoco_server.config import SETTINGS
 from pyoco_server.domain.wheels.sync_state import shortened
+from pyoco_server.worker.runner_process.runner_user import RunnerUser
 
 # What a fork server has loaded before any wheel: another version in a wheel would be installed and not be used, or only
 # in part.
@@ -74,12 +75,20 @@ def own_site_folders() -> tuple[str, ...]:
 class VenvBuilder:
     """Builds one virtual environment within `timeout_sec` in all."""
 
-    def __init__(self, folder: Path, base_folders: Sequence[str], own: Mapping[str, str], timeout_sec: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        base_folders: Sequence[str],
+        own: Mapping[str, str],
+        timeout_sec: float,
+        user: RunnerUser | None = None,
+    ) -> None:
         self.python = folder / "bin" / "python"
         self._folder = folder
         self._base_folders = base_folders
         self._own = own
         self._timeout_sec = timeout_sec
+        self._user = user
 
     async def install(self, wheels: Sequence[Path]) -> tuple[str, ...]:
         """Installs these files and their requirements; returns the search path of the new interpreter."""
@@ -90,8 +99,12 @@ class VenvBuilder:
                 await asyncio.to_thread(self.prepare)
                 constraints = self._folder / CONSTRAINTS
                 pip = ("-I", "-m", "pip", "install", *PIP_OPTIONS, "--constraint", str(constraints))
-                await _run(str(self.python), *pip, *map(str, wheels))
-                path = await _run(str(self.python), "-I", "-c", "import json, sys; print(json.dumps(sys.path))")
+                # A source distribution runs code when it is installed, here as the user of the worker.
+                only_wheels = () if self._user is None else ("--only-binary", ":all:")
+                await _run(tied_command(str(self.python), *pip, *only_wheels, *map(str, wheels)))
+                # Wheels may have code that runs when Python starts.
+                show = tied_command(str(self.python), "-I", "-c", "import json, sys; print(json.dumps(sys.path))")
+                path = await _run(show if self._user is None else self._user.command(*show))
         except TimeoutError:
             raise InstallFailed(
                 f"not installed within {self._timeout_sec:g} s (PYOCO_WHEEL_INSTALL_TIMEOUT_SEC)"
@@ -125,11 +138,11 @@ def _is_version(found: str | None, expected: Version) -> bool:
         return False
 
 
-async def _run(program: str, *arguments: str) -> bytes:
-    """The output of the program; it outlives neither this call nor the worker."""
+async def _run(command: Sequence[str]) -> bytes:
+    """The output of a tied command; it outlives neither this call nor the worker."""
     variables = {name: value for name, value in user_code_variables().items() if name not in HIDDEN_FROM_PIP}
     process = await asyncio.create_subprocess_exec(
-        *tied_command(program, *arguments),
+        *command,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -144,7 +157,7 @@ async def _run(program: str, *arguments: str) -> bytes:
         await process.wait()
     if process.returncode != 0:
         reason = _reason(output.decode(errors="replace"), errors.decode(errors="replace"))
-        raise InstallFailed(reason or f"{Path(program).name} ended with exit code {process.returncode}")
+        raise InstallFailed(reason or f"{Path(command[-1]).name} ended with exit code {process.returncode}")
     return output
 
 

@@ -26,6 +26,7 @@ from pyoco_server.domain.wheels.sync_state import NOTHING_INSTALLED, InstalledSe
 from pyoco_server.domain.wheels.wheel import parse_wheel_name
 from pyoco_server.errors import InvalidRequest, WheelCorrupt, WheelNotFound
 from pyoco_server.ports import WheelStore
+from pyoco_server.worker.runner_process.runner_user import RunnerUser
 from pyoco_server.worker.wheels.environments import (
     EnvironmentLease,
     Environments,
@@ -137,12 +138,12 @@ class WheelFiles:
 
 
 class WheelInstaller:
-    def __init__(self, store: WheelStore, folder: Path, timeout_sec: float) -> None:
+    def __init__(self, store: WheelStore, folder: Path, timeout_sec: float, user: RunnerUser | None = None) -> None:
         self._store = store
         self._timeout_sec = timeout_sec
         self._folder = SyncFolder(folder)
         self._files = WheelFiles(self._folder.files, store)
-        self._environments = Environments(self._folder.environments, timeout_sec)
+        self._environments = Environments(self._folder.environments, timeout_sec, user)
 
     async def prepare(self, need: Need, in_use: InstalledSet) -> PreparedEnvironment:
         """Prepares an environment with the needed wheels; the caller must use or release its lease."""
@@ -177,8 +178,9 @@ class WheelInstaller:
 
     # --- the folder ---------------------------------------------------------------------------------------------------
 
-    def recorded(self, tags: tuple[str, ...]) -> InstalledSet | None:
-        return self._folder.manifest().find(tags)
+    def recorded(self, like: InstalledSet) -> InstalledSet | None:
+        """The set for the same tags and tenant."""
+        return self._folder.manifest().find(like)
 
     def lease(self, installed: InstalledSet) -> EnvironmentLease | None:
         """A lease on the environment of that set, if it exists; what the manifest names is not collected."""
@@ -187,7 +189,7 @@ class WheelInstaller:
 
     async def record(self, installed: InstalledSet) -> None:
         """Updates the manifest if it differs, also after damage."""
-        if await asyncio.to_thread(self.recorded, installed.tags) == installed:
+        if await asyncio.to_thread(self.recorded, installed) == installed:
             return
         async with self._folder.locked(self._timeout_sec):
             await asyncio.to_thread(self._folder.record, installed)

@@ -91,6 +91,13 @@ def test_a_requested_tag_must_be_served(tag: str | None, verdicts: list[str]) ->
     assert not any("\x1b" in finding.detail for finding in findings)
 
 
+@pytest.mark.parametrize(("user", "verdicts"), [("root", ["ok", "warning", "ok"]), ("pyoco", ["ok", "ok"])])
+def test_tasks_that_run_as_root_are_a_warning(user: str, verdicts: list[str]) -> None:
+    findings = list(fleet([{"tags": ["gpu"], "state": "IDLE", "runner_user": user}], "gpu"))
+
+    assert [finding.verdict for finding in findings] == verdicts
+
+
 @pytest.mark.parametrize(
     ("question", "status", "check", "verdict"),
     [

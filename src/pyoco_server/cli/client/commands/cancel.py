@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -116,34 +117,43 @@ def _cancel_all(
     by_filters: bool = False,
 ) -> int:
     """Request all cancels first, then wait. An error of one run does not stop the rest."""
-    from pyoco_server.http_client import GatewayUnreachable, PyocoClientError
-
-    runs: list[Json] = []
-    failed = 0
+    several = by_filters or len(run_ids) > 1
     deadline = None if timeout_sec is None else time.monotonic() + timeout_sec
+    runs: list[Json] = []
     for number, run_id in enumerate(run_ids, start=1):
-        try:
-            runs.append(client.cancel_run(run_id, reason=reason))
-        except PyocoClientError as error:
-            if len(run_ids) == 1 or isinstance(error, GatewayUnreachable):
-                raise
-            report(error, about=run_id)
-            failed += 1
+        runs += _tried(partial(client.cancel_run, run_id, reason=reason), run_id, several)
         if by_filters:
             _show_progress(number, len(run_ids))
+    failed = len(run_ids) - len(runs)
     if wait:
-        runs = [_waited(client, run, deadline) for run in runs]
-    show_runs(form, runs, one=len(run_ids) == 1 and not by_filters)
-    if by_filters or len(run_ids) > 1:
-        ended = sum(run.get("status") in TERMINAL for run in runs)
-        going, errors = len(runs) - ended, f", {failed} errors" if failed else ""
+        for place, run in enumerate(runs):
+            ended = _tried(partial(_waited, client, run, deadline), str(run["run_id"]), several)
+            runs[place] = ended[0] if ended else run
+            failed += not ended
+    show_runs(form, runs, one=not several)
+    if several:
+        finished = sum(run.get("status") in TERMINAL for run in runs)
+        going, errors = len(runs) - finished, f", errors: {failed}" if failed else ""
         print_stderr(
             localized(
-                f"cancelled: {ended} have ended, {going} are stopping{errors}",
-                f"取り消しました: 終了 {ended} 件、停止中 {going} 件" + (f"、エラー {failed} 件" if failed else ""),
+                f"cancelled: {finished} have ended, {going} are stopping{errors}",
+                f"取り消しました: 終了 {finished} 件、停止中 {going} 件" + (f"、エラー {failed} 件" if failed else ""),
             )
         )
     return output.FAILED if failed else output.OK
+
+
+def _tried(work: Callable[[], Json], run_id: str, several: bool) -> list[Json]:
+    """The run that the work returns; nothing if it failed for this one of several runs, which is reported."""
+    from pyoco_server.http_client import GatewayUnreachable, PyocoClientError
+
+    try:
+        return [work()]
+    except PyocoClientError as error:
+        if not several or isinstance(error, GatewayUnreachable):
+            raise
+        report(error, about=run_id)
+        return []
 
 
 def _show_progress(number: int, total: int) -> None:

@@ -211,6 +211,10 @@ def fleet(workers: Sequence[Mapping[str, Any]], tag: str | None) -> Iterator[Fin
         f"{len(workers)} running, {busy} busy; tags: {', '.join(served) or 'none'}",
         f"{len(workers)} 台稼働中、うち {busy} 台が実行中。tag: {', '.join(served) or 'なし'}",
     )
+    if any(worker.get("runner_user") == "root" for worker in workers):
+        detail = localized("tasks of a worker run as root", "task を root で実行する worker がいます")
+        todo = localized("Set PYOCO_RUNNER_USER: docs/how-to/deploy.md", "PYOCO_RUNNER_USER を設定してください")
+        yield Finding(check="runner user", verdict="warning", detail=detail, todo=todo)
     yield from code_of(workers)
     if wanted in served:
         yield _ok("tag", f"a worker serves {wanted}", f"{wanted} を処理する worker がいます")

@@ -25,6 +25,7 @@ WHEELS = Table(
     ("WHEEL", "name"),
     ("SIZE", "size_bytes", size),
     ("TAGS", "tags"),
+    ("TENANT", "tenant_id"),
     ("MODIFIED", "modified", moment),
     ("SHA256", lambda wheel: str(wheel.get("sha256_hex") or "")[:12]),
 )
@@ -37,12 +38,14 @@ WHEEL_EVENTS = Table(
     ("SOURCE", lambda event: joined(event.get("source"), "client")),
 )
 
+SharedOption = Annotated[bool, Option("--shared", help="The one that all tenants share.")]
+TenantOption = Annotated[str | None, Option("--tenant", help="That of this tenant; for administrators.")]
 NameOption = Annotated[str, Option("--wheel-name", metavar="NAME", help=f"As in {EXAMPLE_WHEEL}.")]
 
 
 @remote_command
 def wheels(target: Target, form: ListOutput = "json") -> None:
-    """List the registered wheels, by name."""
+    """List the wheels of your tenant and the shared ones, by name."""
     with connected(target) as client:
         found = client.list_wheels()
     show(form, found, WHEELS)
@@ -71,16 +74,19 @@ def upload(
     tags: Annotated[
         list[str] | None, Option("--tags", metavar="TAG,…", help="Only workers of these tags; repeatable.")
     ] = None,
+    shared: Annotated[bool, Option("--shared", help="For runs of all tenants; for administrators.")] = False,
     replace: Annotated[bool, Option("--replace/--no-replace", help="Has no effect; for older scripts.")] = True,
 ) -> None:
-    """Register a wheel; the workers install it. Its version must be newer than every registered one."""
+    """Register a wheel for your tenant; workers install it. Its version must be newer than every registered one."""
     if not wheel_file.is_file():
         detail = f"--wheel-file: there is no file {str(wheel_file)[:200]!r}"
         raise invalid(detail, {str(wheel_file): f"dist/{EXAMPLE_WHEEL}"})
     name = valid_wheel_name(wheel_file.name, wheel_file)
     then = output.localized("the server checks and stores it", "サーバーが検査・保存中")
     with _file_errors("--wheel-file"), connected(target) as client, _progress_bar(name, then) as progress:
-        wheel = client.upload_wheel(name, wheel_file, replace=replace, tags=split_labels(tags), progress=progress)
+        wheel = client.upload_wheel(
+            name, wheel_file, replace=replace, tags=split_labels(tags), shared=shared, progress=progress
+        )
     write_json(wheel)
 
 
@@ -89,22 +95,24 @@ def download(
     target: Target,
     wheel_name: NameOption,
     to: Annotated[Path, Option("--to", metavar="PATH", help="A file or folder; by default the current one.")] = Path(),
+    shared: SharedOption = False,
+    tenant: TenantOption = None,
 ) -> None:
     """Download a wheel. A partial download writes nothing."""
     name = valid_wheel_name(wheel_name)
     if not (to.is_dir() or to.parent.is_dir()):
         raise invalid(f"--to: there is no folder {str(to.parent)[:200]!r}", {str(to): "."})
     with _file_errors("--to"), connected(target) as client, _progress_bar(name) as progress:
-        received = client.download_wheel(name, to, progress=progress)
+        received = client.download_wheel(name, to, shared=shared, tenant_id=tenant, progress=progress)
     write_json({**received, "path": str(to / name if to.is_dir() else to)})
 
 
 @remote_command
-def delete(target: Target, wheel_name: NameOption) -> None:
+def delete(target: Target, wheel_name: NameOption, shared: SharedOption = False, tenant: TenantOption = None) -> None:
     """Remove a wheel. Workers uninstall it at their next synchronisation."""
     name = valid_wheel_name(wheel_name)
     with connected(target) as client:
-        write_json(client.delete_wheel(name))
+        write_json(client.delete_wheel(name, shared=shared, tenant_id=tenant))
 
 
 @contextmanager
