@@ -13,10 +13,10 @@ import site
 import sys
 import sysconfig
 import venv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import orjson
+import msgspec
 from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
@@ -39,6 +39,8 @@ PIP_OPTIONS = (
     *("--no-user", "--no-warn-script-location", "--no-warn-conflicts", "--root-user-action=ignore"),
     *("--retries=1", "--timeout=10"),
 )
+# Of pip, and of what wheels do when their Python starts. pip prints a few hundred bytes per package.
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 CONFLICT, END_OF_CONFLICT = "The conflict is caused by:", "\n\n"
 # pip's output is shown to everyone who may list workers. pip hides passwords in index addresses, but not those of a
 # proxy, of git, or in a traceback.
@@ -109,7 +111,7 @@ class VenvBuilder:
             raise InstallFailed(
                 f"not installed within {self._timeout_sec:g} s (PYOCO_WHEEL_INSTALL_TIMEOUT_SEC)"
             ) from None
-        return tuple(orjson.loads(path))
+        return _parsed_path(path)
 
     def missing(self, packages: Mapping[NormalizedName, Version]) -> list[str]:
         """The packages that are not in the environment itself, whatever pip reported."""
@@ -131,6 +133,15 @@ class VenvBuilder:
         (self._folder / CONSTRAINTS).write_text("".join(f"{name}=={version}\n" for name, version in self._own.items()))
 
 
+def _parsed_path(output: bytes) -> tuple[str, ...]:
+    # Code of a wheel has run, and may have printed anything.
+    try:
+        return msgspec.json.decode(output, type=tuple[str, ...])
+    except ValueError as error:
+        shown = shortened(output.decode(errors="replace"))
+        raise InstallFailed(f"the search path of its Python is not readable; a .pth file prints? {shown}") from error
+
+
 def _is_version(found: str | None, expected: Version) -> bool:
     try:
         return found is not None and Version(found) == expected
@@ -149,16 +160,36 @@ async def _run(command: Sequence[str]) -> bytes:
         env=variables,
         start_new_session=True,
     )
-    try:
-        output, errors = await process.communicate()
-    finally:
+    assert process.stdout is not None and process.stderr is not None  # noqa: S101, PT018 - both are pipes
+
+    def kill() -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+
+    try:
+        output, errors = await asyncio.gather(
+            _read_bounded(process.stdout, on_limit=kill), _read_bounded(process.stderr, on_limit=kill)
+        )
+    finally:
+        kill()
         await process.wait()
+    if max(len(output), len(errors)) > MAX_OUTPUT_BYTES:
+        raise InstallFailed(f"it prints more than {MAX_OUTPUT_BYTES} bytes")
     if process.returncode != 0:
         reason = _reason(output.decode(errors="replace"), errors.decode(errors="replace"))
         raise InstallFailed(reason or f"{Path(command[-1]).name} ended with exit code {process.returncode}")
     return output
+
+
+async def _read_bounded(stream: asyncio.StreamReader, *, on_limit: Callable[[], None]) -> bytes:
+    """Everything up to the end, or a little more than the limit."""
+    found = bytearray()
+    while piece := await stream.read(64 * 1024):
+        if len(found) <= MAX_OUTPUT_BYTES:
+            found += piece
+        else:
+            on_limit()
+    return bytes(found)
 
 
 def _reason(output: str, errors: str) -> str:

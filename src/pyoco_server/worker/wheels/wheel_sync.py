@@ -162,6 +162,10 @@ class WheelSync:
                 await tenant._sync_set(wheels)
             except (PyocoError, OSError) as error:
                 tenant._fail(_reason(error))
+            except Exception as error:
+                # Whatever is wrong with the wheels of one tenant, the others and the worker continue.
+                logger.exception("wheel sync failed", extra=WheelSyncFailed.ids() | tenant._log_fields())
+                tenant._fail(_reason(error))
 
     async def _sync_set(self, wheels: Sequence[Wheel]) -> None:
         need = await self._need(wheels)
