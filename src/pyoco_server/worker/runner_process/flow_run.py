@@ -174,8 +174,8 @@ def _check_dependencies(flow: Flow) -> None:
         missing = sorted(str(before.name) for before in task.dependencies - flow.tasks)
         if missing and task.trigger_policy != "ANY":
             raise SharedTask(
-                f"task {task.name!r} waits for {missing[0]!r}, which the flow {flow.name!r} does not have: the same task "
-                "is in several flows, and has the dependencies of all. Make one for each flow: task(function)"
+                f"task {task.name!r} waits for {missing[0]!r}, which the flow {flow.name!r} does not have: the same "
+                "task is in several flows, and has the dependencies of all. Make one for each flow: task(function)"
             )
 
 
