@@ -118,8 +118,8 @@ def test_a_task_object_in_two_flows_fails_the_run_with_what_to_do() -> None:
     steps, ended = play(alone)
 
     assert (ended.how, ended.error_type, summary(steps)) == ("failed", "SharedTask", [])
-    assert ended.message.startswith("task 'save' waits for 'load', which the flow 'main' does not have")
-    assert "Make one for each flow: task(function)" in ended.message
+    assert "task 'save' waits for 'load', which the flow 'main' does not have" in str(ended.message)
+    assert "Make one for each flow: task(function)" in str(ended.message)
 
 
 def test_a_flow_that_runs_again_is_instrumented_once() -> None:
