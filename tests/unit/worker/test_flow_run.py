@@ -110,6 +110,18 @@ def test_a_flow_reports_its_nodes_outputs_and_completion() -> None:
     assert steps[0].at <= ended.at
 
 
+def test_a_task_object_in_two_flows_fails_the_run_with_what_to_do() -> None:
+    load, save = named("load", lambda: 1), named("save", lambda: 2)
+    flow_of(load, save)
+    alone = flow_of(save)
+
+    steps, ended = play(alone)
+
+    assert (ended.how, ended.error_type, summary(steps)) == ("failed", "SharedTask", [])
+    assert "task 'save' waits for 'load', which the flow 'main' does not have" in str(ended.message)
+    assert "Make one for each flow: task(function)" in str(ended.message)
+
+
 def test_a_flow_that_runs_again_is_instrumented_once() -> None:
     @task
     def first(n: int) -> int:
