@@ -23,7 +23,16 @@ from pyoco_server.cli.client.ids import full_id, remember_last
 from pyoco_server.cli.client.params import merge
 from pyoco_server.cli.client.run_view import run_status, summary
 from pyoco_server.cli.selection import Selection
-from pyoco_server.cli.stdout import is_terminal, show, show_facts, write, write_json, write_json_line, write_selected, write_table
+from pyoco_server.cli.stdout import (
+    is_terminal,
+    show,
+    show_facts,
+    write,
+    write_json,
+    write_json_line,
+    write_selected,
+    write_table,
+)
 from pyoco_server.cli.suggestions import command_line
 from pyoco_server.cli.tables import NODE_STYLES, Json, Table, inline_json, moment, text, unix_sec
 from pyoco_server.domain.execution.choices import choices_of, shown
