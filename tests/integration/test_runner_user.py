@@ -63,6 +63,12 @@ except PyocoError as error:
     print("refused", error.err_id, error.detail)
 """
 
+REPLACEABLE = """
+import sys
+from pyoco_server.worker.runner_process.runner_user import replaceable_at
+print(replaceable_at(sys.argv[1]))
+"""
+
 
 def python_of_everybody() -> str | None:
     """A Python that any user can run with the installed packages."""
@@ -231,6 +237,59 @@ def test_flows_that_the_user_cannot_read_are_refused_at_the_start(python: str, f
 
     assert text.startswith("refused ERR-PYOCO-0071")
     assert f"cannot read {closed}/flows.py" in text
+
+
+@pytest.mark.parametrize("place", ["", ".pyoco", ".pyoco/wheels"])
+def test_what_the_worker_trusts_must_be_out_of_reach_of_tasks(python: str, folder: Path, place: str) -> None:
+    os.chown(folder, 0, -1)
+    folder.chmod(0o755)
+    (folder / ".pyoco/wheels").mkdir(parents=True)
+    (folder / place).chmod(0o777)
+
+    found = subprocess.run(
+        [python, "-P", "-c", REPLACEABLE, f"{folder}/.pyoco/wheels"],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={"PYTHONPATH": os.pathsep.join(SEARCH_PATH)},
+        user=USER,
+        check=True,
+    ).stdout
+
+    assert found == f"{folder / place}\n"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_sticky_folder_keeps_what_another_user_has_put_there(python: str, folder: Path, is_there: bool) -> None:
+    os.chown(folder, 0, -1)
+    folder.chmod(0o1777)
+    if is_there:
+        (folder / "wheels").mkdir(mode=0o755)
+
+    found = subprocess.run(
+        [python, "-P", "-c", REPLACEABLE, f"{folder}/wheels"],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={"PYTHONPATH": os.pathsep.join(SEARCH_PATH)},
+        user=USER,
+        check=True,
+    ).stdout
+
+    assert found == ("None\n" if is_there else f"{folder}\n")
+
+
+async def test_a_worker_does_not_start_where_tasks_could_replace_its_wheels(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, python: str
+) -> None:
+    user = parse_runner_user(USER)
+    assert user is not None
+    monkeypatch.setattr(sys, "executable", python)
+    monkeypatch.setattr(sys, "path", SEARCH_PATH)
+    monkeypatch.chdir(folder)
+
+    with pytest.raises(RunnerUserUnusable, match=r"tasks could replace .*wheels.*; move them"):
+        await check_runner_user(user, [], {folder / ".pyoco/wheels": "move them"})
 
 
 def test_a_worker_without_the_right_to_switch_is_refused_at_the_start(python: str, folder: Path) -> None:

@@ -125,7 +125,7 @@ async def _work(
     hide_memory()  # it has the broker's credentials
     user = parse_runner_user(config.runner_user)
     if user is not None:
-        await check_runner_user(user, _read_by_runners(config, resolver))
+        await check_runner_user(user, _read_by_runners(config, resolver), _trusted_by_worker(config))
     elif os.geteuid() == 0:
         logger.warning(
             "tasks run as root and can read everything; set PYOCO_RUNNER_USER", extra={"worker_id": worker_id}
@@ -160,6 +160,20 @@ def _read_by_runners(config: NatsBackendConfig, resolver: str | None) -> list[Pa
         folder.mkdir(parents=True, exist_ok=True)
         paths.append(folder)
     return [path for path in paths if path.exists()]
+
+
+def _trusted_by_worker(config: NatsBackendConfig) -> dict[Path, str]:
+    """What the user of the runners must not be able to replace, and what to do where it could."""
+    from pyoco_server.config import is_data_folder
+
+    found = {}
+    if config.load_dotenv:
+        found[Path(config.env_file).absolute()] = "set PYOCO_LOAD_DOTENV=0"
+    if config.wheel_sync_enabled:
+        found[Path(config.wheel_sync_dir).absolute()] = "set PYOCO_WHEEL_SYNC_DIR to a folder elsewhere"
+    if is_data_folder(config.data_folder):
+        found[config.data_folder.absolute()] = "set PYOCO_DATA_DIR to a folder elsewhere"
+    return found
 
 
 def _log_output(run_id: str, lines: Sequence[LogLine]) -> None:

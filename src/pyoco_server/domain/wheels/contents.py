@@ -156,6 +156,13 @@ def _check_metadata(data: bytes, name: WheelName) -> None:
     package, version = str(names[0]), str(versions[0])
     if not _is_of(package, version, name):
         raise InvalidRequest(f"{name.file_name}: its METADATA is of {package[:80]!r} {version[:40]!r}")
+    # `package @ address`: pip fetches it from there and runs its build, as the user of the worker. Only an address has
+    # the sign, however a version of pip reads the line.
+    if direct := next((text for one in found.get_all("Requires-Dist", []) if "@" in (text := str(one))), None):
+        raise InvalidRequest(
+            f"{name.file_name} requires a package from an address: {direct[:80]!r}; name the package only, and upload "
+            "its wheel"
+        )
 
 
 def _is_of(package: str, version: str, name: WheelName) -> bool:

@@ -104,16 +104,17 @@ def in_order_of_need(candidates: Sequence[Candidate], requires: Mapping[str, Seq
     by_package = {candidate.package: candidate for candidate in candidates}
     placed: dict[str, Candidate] = {}
     visited: set[str] = set()
-
-    def place(candidate: Candidate) -> None:
-        if candidate.name in visited:
-            return  # placed already, or a cycle: then one of them has to come first
+    # Not by recursion: a tenant may register a chain of any length.
+    waiting = [(one, iter(requires.get(one.name, ()))) for one in reversed(candidates)]
+    while waiting:
+        candidate, required = waiting[-1]
         visited.add(candidate.name)
-        for required in requires.get(candidate.name, ()):
-            if (other := by_package.get(canonicalize_name(required))) is not None:
-                place(other)
-        placed[candidate.name] = candidate
-
-    for candidate in candidates:
-        place(candidate)
+        others = (by_package.get(canonicalize_name(name)) for name in required)
+        # One that was visited is placed already, or there is a cycle: then one of them has to come first.
+        other = next((one for one in others if one is not None and one.name not in visited), None)
+        if other is not None:
+            waiting.append((other, iter(requires.get(other.name, ()))))
+        else:
+            waiting.pop()
+            placed.setdefault(candidate.name, candidate)
     return tuple(placed.values())

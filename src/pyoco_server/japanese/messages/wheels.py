@@ -63,6 +63,9 @@ TEXTS = {
     "{name} has a folder of another wheel: {folder}": "{name} に別の wheel のフォルダがあります: {folder}",
     "{name}: its METADATA must have Name and Version once": "{name}: METADATA の Name と Version は 1 つずつ必要です",
     "{name}: its METADATA is of {package} {version}": "{name}: METADATA は {package} {version} のものです",
+    "{name} requires a package from an address: {shown}; name the package only, and upload its wheel": (
+        "{name} にアドレス付きの依存があります: {shown}。パッケージ名だけを書き、その wheel を登録してください"
+    ),
     "{name} has sha256 {digest}, and the registry says {registered}": (
         "{name} の sha256 は {digest} ですが、登録値は {registered} です"
     ),

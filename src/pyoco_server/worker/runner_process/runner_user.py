@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import grp
+import json
 import os
 import pwd
+import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,16 +24,20 @@ CHECK_LIMIT_SEC = 60.0
 FORK_SERVER = "pyoco_server.worker.runner_process.fork_server"
 # Run as that user with the worker's search path; prints what it cannot use.
 _CHECK = f"""
-import importlib, os, sys
+import importlib, json, os, sys
 try:
     importlib.import_module({FORK_SERVER!r})
+    from {__name__} import replaceable_at
 except (ImportError, OSError) as error:
     sys.exit(f"that user cannot read the program ({{error}})")
 if not os.access(".", os.R_OK | os.W_OK | os.X_OK):
     sys.exit(f"the working folder {{sys.argv[1]}} is not writable for that user")
-for path in sys.argv[2:]:
+for path in json.loads(sys.argv[2]):
     if not os.access(path, os.R_OK):
         sys.exit(f"that user cannot read {{path}}")
+for path, remedy in json.loads(sys.argv[3]).items():
+    if (part := replaceable_at(path)) is not None:
+        sys.exit(f"tasks could replace {{path}}, because that user may write to {{part}}; {{remedy}}")
 """
 
 
@@ -77,10 +83,18 @@ def parse_runner_user(text: str) -> RunnerUser | None:
     )
 
 
-async def check_runner_user(user: RunnerUser, readable: Sequence[Path]) -> None:
-    """`RunnerUserUnusable` unless runners can start as this user, write to the working folder and read these paths."""
+async def check_runner_user(
+    user: RunnerUser, readable: Sequence[Path], trusted: Mapping[Path, str] | None = None
+) -> None:
+    """`RunnerUserUnusable` unless runners can start as this user, write to the working folder and read these paths.
+
+    Those that the worker trusts, each with what to do about it, must be out of the user's reach: the worker runs
+    programs of an environment of wheels, and may be root.
+    """
+    paths = json.dumps([str(path) for path in readable])
+    others = json.dumps({str(path): remedy for path, remedy in (trusted or {}).items()})
     process = await asyncio.create_subprocess_exec(
-        *user.command(sys.executable, "-P", "-c", _CHECK, os.getcwd(), *map(str, readable)),
+        *user.command(sys.executable, "-P", "-c", _CHECK, os.getcwd(), paths, others),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -96,3 +110,26 @@ async def check_runner_user(user: RunnerUser, readable: Sequence[Path]) -> None:
     if process.returncode != 0:
         reason = errors.decode(errors="replace").strip().rpartition("\n")[2]
         raise RunnerUserUnusable(f"runners cannot run as {user.name}: {reason}")
+
+
+def replaceable_at(path: str) -> str | None:
+    """The file or folder by which the user of this process could change what is at the path; None if it could not."""
+    for form in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
+        if os.path.lexists(form) and _is_writable(form):
+            return form
+        while (folder := os.path.dirname(form)) != form:
+            if os.path.lexists(folder) and _is_writable(folder) and not _keeps(folder, form):
+                return folder
+            form = folder
+    return None
+
+
+def _is_writable(path: str) -> bool:
+    return os.access(path, os.W_OK) or os.lstat(path).st_uid == os.getuid()
+
+
+def _keeps(folder: str, path: str) -> bool:
+    """Whether what is in the folder stays its owner's, as in /tmp."""
+    status = os.stat(folder)
+    is_sticky = bool(status.st_mode & stat.S_ISVTX) and status.st_uid != os.getuid()
+    return is_sticky and os.path.lexists(path) and os.lstat(path).st_uid != os.getuid()

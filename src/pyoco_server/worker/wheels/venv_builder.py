@@ -114,11 +114,11 @@ class VenvBuilder:
 
     def missing(self, packages: Mapping[NormalizedName, Version]) -> list[str]:
         """The packages that are not in the environment itself, whatever pip reported."""
-        found = {
-            canonicalize_name(distribution.name): distribution.version
-            for distribution in importlib.metadata.distributions(path=[str(self._packages())])
-            if distribution.metadata["Name"]
-        }
+        # By the names of folders: what a wheel has put into other metadata may be of any size.
+        found = {}
+        for folder in self._packages().glob("*.dist-info"):
+            name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
+            found[canonicalize_name(name)] = version
         return [name for name, version in packages.items() if not _is_version(found.get(name), version)]
 
     def _packages(self) -> Path:

@@ -227,3 +227,18 @@ def test_a_damaged_wheel_is_refused_or_accepted(data: st.DataObject) -> None:
 
     with suppress(InvalidRequest):
         check(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        "evil @ file:///tmp/evil",
+        "evil@ https://example.org/evil.tar.gz",
+        "evil @ git+https://example.org/evil; extra == 'dev'",
+        "demo2\n evil @ file:///tmp/evil",
+    ],
+)
+def test_a_requirement_from_an_address_is_refused_because_pip_would_build_it(requirement: str) -> None:
+    text = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nrequires-dist: demo1>=2\nRequires-Dist: {requirement}\n"
+
+    refused(zipped({**described(), "demo-1.0.dist-info/METADATA": text.encode()}), "requires a package from an address")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 from packaging.tags import Tag
@@ -99,6 +99,13 @@ def test_requirements_come_before_their_dependents() -> None:
     requires = {upper.name: ["B"], middle.name: ["absent", "c"], lower.name: []}
 
     assert in_order_of_need([upper, middle, lower], requires) == (lower, middle, upper)
+
+
+def test_a_chain_of_requirements_may_have_any_length() -> None:
+    chain = heads(*(f"p{number:04}-1-py3-none-any.whl" for number in range(2_000)))
+    requires = {one.name: [other.package] for one, other in pairwise(chain)}
+
+    assert in_order_of_need(chain, requires) == tuple(reversed(chain))
 
 
 def test_wheels_with_cyclic_requirements_are_all_included() -> None:
