@@ -610,6 +610,27 @@ def test_a_flow_with_too_many_tasks_fails_before_its_first_task() -> None:
     )
 
 
+def test_a_run_without_artifacts_makes_no_folder_for_them(tmp_path: Path) -> None:
+    def say(ctx: Context) -> str:
+        return type(ctx.params).__name__
+
+    _, ended = play(flow_of(task(say)))
+
+    assert ended.how == "completed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_can_write_to_the_folder_of_artifacts_itself(tmp_path: Path) -> None:
+    def write(ctx: Context) -> str:
+        Path(ctx.artifact_dir, "note.txt").write_text("kept")
+        return "written"
+
+    _, ended = play(flow_of(task(write)))
+
+    assert ended.how == "completed"
+    assert (tmp_path / "artifacts" / "note.txt").read_text() == "kept"
+
+
 @pytest.mark.parametrize("in_threads", [False, True], ids=["chain", "threads"])
 def test_artifacts_are_saved_in_the_folder_of_the_job(tmp_path: Path, in_threads: bool) -> None:
     def save(ctx: Context) -> str:
