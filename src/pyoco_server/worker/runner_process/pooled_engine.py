@@ -89,11 +89,11 @@ class _Context(Context):  # type: ignore[misc]  # pyoco is not typed
     """A context that makes no folder of artifacts; pyoco makes one for each run, `TaskContext` when a task uses it."""
 
     def __post_init__(self) -> None:
-        self.artifact_dir = self.artifact_dir or "./artifacts"
+        """Nothing is made yet."""
 
 
 def _context(**fields: Any) -> Context:
-    return _Context(artifact_dir=_thread.artifact_dir, **fields)
+    return _Context(artifact_dir=_thread.artifact_dir or "./artifacts", **fields)
 
 
 def _rebind(method: Any) -> FunctionType:
