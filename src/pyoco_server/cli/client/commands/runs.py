@@ -98,6 +98,7 @@ def watch(
     wanted = opt.required_run_id(run_id, run_id_option)
     with connected(target) as client:
         whole = full_id(target, client, wanted)
+        client.health()  # following repeats requests for ever, also to a gateway that never was there
         if logs:
             run = follow_with_logs(target, whole, "json" if form == "json" else "text", timeout_sec)
         else:
