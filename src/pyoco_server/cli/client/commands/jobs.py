@@ -22,7 +22,7 @@ from pyoco_server.cli.client.params import merge
 from pyoco_server.cli.client.run_view import result_line, run_status, took_sec
 from pyoco_server.cli.stdout import show, show_facts, show_lines, write, write_json
 from pyoco_server.cli.suggestions import command_line, invalid
-from pyoco_server.cli.tables import Json, Table, duration, inline_json, moment
+from pyoco_server.cli.tables import Json, Table, duration, first_line, inline_json, moment
 from pyoco_server.cli.terminal_escape import escape_line
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.http_client import Job
@@ -43,7 +43,7 @@ JOBS = Table(
     ("CREATED", "createdAt", moment),
     ("TOOK", _took, duration),
     ("LABELS", "tags"),
-    ("ERROR", "error"),
+    ("ERROR", "error", first_line),
 )
 JOB_FACTS = Table(
     ("job", "id"),
