@@ -127,6 +127,21 @@ async def test_a_websocket_of_a_foreign_host_is_refused_with_the_error(gateway: 
     assert b"err_id" in answer or b"errId" in answer or b"multiple" in answer.lower()
 
 
+async def test_a_refused_websocket_is_answered_like_other_requests_and_is_no_error_of_the_gateway(
+    gateway: Gateway, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await exchange(
+        gateway.port,
+        b"GET /jobs/x/ws HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nX-Request-Id: r1\r\n\r\n",
+    )
+    await gateway.client.get("/health")
+
+    head = answer.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
+    assert {b"x-content-type-options: nosniff", b"cache-control: no-store", b"x-request-id: r1"} <= set(head)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 async def answer_while_sending(port: int, head: bytes) -> tuple[bytes, int]:
     """The answer to a request whose body is sent without end, and how much of it the gateway took."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -148,6 +148,14 @@ def test_a_pipe_is_not_opened(write: Write) -> None:
     assert names(CodeReader("flows.py:resolve")) == ["flows.py"]
 
 
+def test_links_to_themselves_are_passed_over(write: Write) -> None:
+    write("flows.py", "")
+    Path("loop").symlink_to("loop")
+    Path("loop.py").symlink_to("loop.py")
+
+    assert names(CodeReader("flows.py:resolve")) == ["flows.py"]
+
+
 def test_links_of_tasks_are_not_read_with_the_rights_of_the_worker(write: Write) -> None:
     write("flows.py", "")
     Path("stolen.py").symlink_to(write("../secret/token.txt", "the token"))

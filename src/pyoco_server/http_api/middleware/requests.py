@@ -122,6 +122,14 @@ class RequestMiddleware:
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._identify(scope)
         _hide_ticket(scope)
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] in ("websocket.accept", "websocket.http.response.start"):
+                given = message.get("headers", ())
+                general = () if message["type"] == "websocket.accept" else _general(given)
+                message["headers"] = [*given, *headers, *general]
+            await send(message)
+
         refusal = self.hosts.refusal(scope["headers"])
         # A page of another site may not even listen: unlike other answers it could read the frames.
         if refusal is None and _is_cross_origin(scope["headers"]):
@@ -129,17 +137,12 @@ class RequestMiddleware:
         if refusal is not None:
             await receive()
             if "websocket.http.response" in scope.get("extensions", {}):
-                await _refused(scope, refusal)(scope, receive, send)
+                await _refused(scope, refusal)(scope, receive, send_with_headers)
             else:
                 await send({"type": "websocket.close", "code": 1008})  # not accepted: a 403
             return
 
-        async def send_with_ids(message: Message) -> None:
-            if message["type"] == "websocket.accept":
-                message["headers"] = [*message.get("headers", ()), *headers]
-            await send(message)
-
-        await self.app(scope, receive, send_with_ids)
+        await self.app(scope, receive, send_with_headers)
 
     def _identify(self, scope: Scope) -> list[tuple[bytes, bytes]]:
         """Headers `X-Request-Id` and `X-Correlation-Id`: the caller's, if they are well-formed, or a new one.

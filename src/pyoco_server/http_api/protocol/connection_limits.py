@@ -151,6 +151,8 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             if self._abort is None:
                 self._abort = self.loop.call_later(self.close_patience_sec, self.transport.abort)
         await super().send(message)
+        if message["type"] == "websocket.http.response.body" and self.close_sent:
+            self.handshake_complete = True  # else uvicorn logs an error for each refused connection
 
 
 # How uvicorn serves WebSockets. Without compression: a frame could grow on arrival, and every connection would keep a

@@ -143,6 +143,13 @@ def _without_following(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False  # a link to itself
+
+
 def _python_files(roots: list[str], *, follow_links: bool, on_limit: Callable[[], None]) -> Iterator[tuple[str, str]]:
     """(name relative to its root, path), in an order that depends on names only.
 
@@ -171,7 +178,7 @@ def _python_files(roots: list[str], *, follow_links: bool, on_limit: Callable[[]
                 inner = f"{name}/{entry.name}"
                 if entry.name.endswith(".py"):
                     yield inner, entry.path
-                elif entry.name.isidentifier() and entry.name not in INSTALLED and entry.is_dir():
+                elif entry.name.isidentifier() and entry.name not in INSTALLED and _is_folder(entry):
                     real = os.path.realpath(entry.path)
                     if real not in real_folders:
                         folders.append((inner, entry.path, (*real_folders, real)))
