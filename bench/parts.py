@@ -319,6 +319,9 @@ def tags(bench: Bench, stack: Stack) -> None:
     ):
         with closing(tag_index.opened(Path(folder), "one")) as index:
             one = tag_index.fill(index, count, tag_index.plainly)
+            for name, query in tag_index.by_ranges(count).items():
+                ratio = tag_index.beside_no_filter(index, query, count=bench.scale.list_requests)
+                bench.add("ours", f"ranges.{name}", ratio)
             one_moves = tag_index.go_on(index, count // 10, tag_index.plainly)
         with closing(tag_index.opened(Path(folder), "twenty")) as index:
             twenty = tag_index.fill(index, count, tag_index.tagged)

@@ -42,6 +42,14 @@ TAGS_SEARCHED = {
     "eight": "eight tags",
     "never": "two common tags that never meet",
 }
+RANGES = {
+    "since": "submitted in the newer half",
+    "until": "submitted in the older half",
+    "minutes": "submitted within two minutes, of 12,000 jobs",
+    "seconds": "submitted within two seconds, of 200 jobs",
+    "failed": "failed, submitted within two minutes",
+    "prefix": "by the first twelve digits of an id",
+}
 _MANY = CONNECTIONS[1:]
 
 
@@ -238,6 +246,7 @@ def _key_rows() -> list[Row]:
 def _tag_rows() -> list[Row]:
     """Compared with a list without a filter, or with an index of one tag per job."""
     jobs = "jobs?limit=50 in the index, 100,000 with 20 tags each (quick: 5,000)"
+    plain = "jobs?limit=50 in the index, 100,000 with one tag each (quick: 5,000)"
     labels = "100 tags with a prefix and their counts, p50 beside a page of jobs"
     new, changed = "new jobs with 20 tags into the index, processor time", "changes of their status, processor time"
     return [
@@ -255,6 +264,7 @@ def _tag_rows() -> list[Row]:
         higher("tags.move.share", f"{changed} / with one tag", "×"),
         lower("tags.file", "the index file, per job with 20 tags", "KiB"),
         lower("tags.file.one", "the index file, per job with one tag", "KiB"),
+        *(lower(f"ranges.{name}", f"{plain}, {words}, p50 beside no filter", "×") for name, words in RANGES.items()),
     ]
 
 

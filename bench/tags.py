@@ -96,6 +96,19 @@ def slowest_ms(index: SqliteRunIndex, query: JobQuery) -> float:
     return max(taken)
 
 
+def by_ranges(count: int) -> dict[str, JobQuery]:
+    """Lists by submission time and by the beginning of an id, around the middle of the history."""
+    middle = StoredRun.numbered(count // 2)
+    return {
+        "since": JobQuery(submitted_after=middle.at),
+        "until": JobQuery(submitted_before=middle.at),
+        "minutes": JobQuery(submitted_after=middle.at, submitted_before=middle.at + 120),
+        "seconds": JobQuery(submitted_after=middle.at, submitted_before=middle.at + 2),
+        "failed": JobQuery(submitted_after=middle.at, submitted_before=middle.at + 120, status=("FAILED",)),
+        "prefix": JobQuery(id_prefix=middle.run_id[:13]),
+    }
+
+
 def half_way_down(query: JobQuery, count: int) -> JobQuery:
     return replace(query, before=StoredRun.numbered(count // 2).run_id)
 

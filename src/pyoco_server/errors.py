@@ -573,9 +573,13 @@ class SubmissionRefused(PyocoError, number=83, kind=Kind.INVALID):
     """no running worker can run this"""
 
     message_ja = "実行できる稼働中の worker がありません"
-    hint = "Correct it as the detail says. Without `strict` (--no-strict) it is accepted, and waits for such a worker."
+    hint = (
+        "Correct it as the detail says. Without `strict` (--no-strict) it is queued for the workers of its tag; "
+        "one that does not know the flow fails it."
+    )
     hint_ja = (
-        "detail に従って修正してください。`strict` なし（--no-strict）なら受理され、実行できる worker を待ちます。"
+        "detail に従って修正してください。`strict` なし（--no-strict）なら tag の worker を待つキューに入ります。"
+        "その flow を知らない worker が受け取ると失敗します。"
     )
 
 

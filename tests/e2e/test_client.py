@@ -194,11 +194,13 @@ def test_a_failed_run_fails_waiting_commands_and_its_dead_letter_is_replayed(she
 
 def test_doctor_reports_no_problem_of_a_healthy_system_and_a_tag_without_workers(shell: Shell) -> None:
     checks = {check["check"]: check["verdict"] for check in shell("doctor", "--output", "json").json()["checks"]}
+    as_root = checks.pop("runner user", None)
     without = shell("doctor", "--tag", "gpu")
 
     assert checks == dict.fromkeys(
         ["server", "version", "clock", "nats", "writes", "events", "access", "workers", "tag"], "ok"
     )
+    assert as_root == ("warning" if os.geteuid() == 0 else None)
     assert without.code == 1
     assert "pyoco-worker --tags gpu" in without.out
 

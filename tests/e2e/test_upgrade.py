@@ -1,7 +1,7 @@
 """A data folder of the previous release starts under this one: all of it is readable, and what is open goes on.
 
-`tests/tools/make_data_folder.py` makes the fixture. A change of what is stored is made by an upgrade too, so it belongs
-into this test.
+`tests/support/make_data_folder.py` makes the fixture. A change of what is stored is made by an upgrade too, so it
+belongs into this test.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import httpx
 import pytest
 
 from support.executions import Caller
+from support.make_data_folder import FIXTURE, SETTINGS
 from support.programs import FLOWS, Program, address_of, until, up, worker
-from tools.make_data_folder import FIXTURE, SETTINGS
 
 
 class Upgraded(NamedTuple):

@@ -101,6 +101,19 @@ def test_execute_creates_with_the_params_and_starts(end: RunClient, server: Stan
     assert json.loads(end.printed().out) == ACCEPTED
 
 
+def test_execute_prints_only_what_is_asked_for(end: RunClient, server: StandIn) -> None:
+    assert end("execute", "release", "--template", "{id}") == 0
+    assert end.printed().out == f"{ID}\n"
+
+
+@pytest.mark.parametrize("words", [("--json", "id,nope"), ("--json", "id", "--watch")])
+def test_execute_refuses_what_could_not_be_shown_before_it_starts(
+    end: RunClient, server: StandIn, words: tuple[str, ...]
+) -> None:
+    assert end("execute", "release", *words) == 1
+    assert server.requests == []
+
+
 def test_an_unknown_graph_name_prints_a_warning(end: RunClient, server: StandIn) -> None:
     server.responses[f"/executions/{ID}"] = EXECUTION | {"graphId": "relaese", "graphVersion": None, "tag": None}
 

@@ -307,6 +307,17 @@ def test_doctor_reports_an_absent_server_and_how_to_start_one(tmp_path: Path) ->
     assert "pyoco-server up" in program.out.all()[1]
 
 
+def test_watch_ends_where_no_server_answers_at_all(tmp_path: Path) -> None:
+    with stand_in({}) as gone:
+        address = gone.address
+
+    with client("watch", RUN_ID, "--server", address, cwd=tmp_path) as program:
+        code = program.exit_code()
+
+    assert code == 1
+    assert "[ERR-PYOCO-0001]" in program.err.all()[0]
+
+
 @pytest.mark.parametrize(
     ("key", "err_id"), [(None, "ERR-PYOCO-0014"), ("pyoco_wrong-key", "ERR-PYOCO-0015")], ids=["none", "wrong"]
 )

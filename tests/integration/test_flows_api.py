@@ -69,6 +69,9 @@ async def test_a_flow_shows_each_different_announcement(config: NatsBackendConfi
     assert shown == {"default": (["load", "save"], [["load", "save"]]), "gpu": (["load"], [])}
 
 
+ENDS = {"COMPLETED", "FAILED"}
+
+
 async def test_figures_are_of_the_last_runs(config: NatsBackendConfig) -> None:
     async with (
         serving(config) as client,
@@ -81,7 +84,10 @@ async def test_figures_are_of_the_last_runs(config: NatsBackendConfig) -> None:
             (await worker.executor.begun()).end(how)
         for run_id in ended:
             await wait_for_status(client, run_id, "COMPLETED", "FAILED")
-        etl = (await client.get("/flows/etl")).json()["recent"]
+        # The figures are those of the index, which follows.
+        async with asyncio.timeout(20):
+            while not (etl := (await client.get("/flows/etl")).json()["recent"])["statuses"].keys() <= ENDS:
+                pass
         unused = (await client.get(f"/flows/{quote(ODD, safe='')}")).json()
 
     assert (etl["runs"], etl["statuses"]) == (2, {"COMPLETED": 1, "FAILED": 1})

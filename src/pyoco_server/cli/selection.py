@@ -34,7 +34,8 @@ class Selection:
             first = one.partition(".")[0]
             if first not in names and not (first == ID and set(ID_FIELDS) & set(names)):
                 # An option may hold several names: only the wrong one is replaced.
-                wrong, right = ",".join(self.fields), ",".join(ID if name == one else name for name in self.fields)
+                wrong = ",".join(self.fields)
+                right = ",".join(dict.fromkeys(ID if name == one else name for name in self.fields))
                 given = {wrong: right} if self.template is None else {self.template: "{id}"}
                 raise invalid(f"there is no field {one[:80]!r}; there are: {', '.join(sorted(names))}", given)
 

@@ -112,6 +112,11 @@ def text(value: object) -> str:
     return escape_line(value)
 
 
+def first_line(value: object) -> str:
+    """The first line of an error, which may end with a traceback."""
+    return text(value.lstrip().partition("\n")[0] if isinstance(value, str) else value)
+
+
 def inline_json(value: Any) -> str:
     """JSON on one line; a string without quotes, `-` if there is nothing."""
     if value is None or value == {}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -78,6 +79,9 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             except PyocoError as error:
                 _log_failed_startup(error)
                 app.state.refusal = error  # `pyoco-server up` prints it with its hint
+                raise
+            except asyncio.CancelledError:  # stopped while it connects, which is no error
+                logging.getLogger("uvicorn.error").addFilter(_is_no_traceback)
                 raise
             opened.enter_context(on_shutdown_signal(app.state.services.end_streams))
             yield

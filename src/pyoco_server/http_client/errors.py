@@ -169,7 +169,7 @@ class WaitTimeout(PyocoClientError, TimeoutError):
         self.run_id = run_id
         self.timeout_sec = timeout_sec
         self.snapshot = snapshot
-        detail = f"run {run_id} is {snapshot.get('status')}, not finished after {timeout_sec:g} s"
+        detail = f"run {run_id} is {snapshot.get('status')}, not finished after {round(timeout_sec, 2):g} s"
         self.detail, self.hint = in_language(detail, language), in_language(self.hint, language)
         super().__init__(f"{self.detail}. {self.hint}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,6 +39,29 @@ async def test_a_gateway_without_nats_logs_the_exception_in_its_own_fields(
     assert (line["exc_type"], line["exc_message"]) == ("BrokerUnavailable", "no servers available")
     assert "Traceback" in line["exc_traceback"]
     assert "in no_broker" in line["exc_origin"]
+
+
+async def test_a_gateway_that_is_stopped_while_it_connects_logs_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    connecting = asyncio.Event()
+
+    @asynccontextmanager
+    async def unreachable(config: NatsBackendConfig) -> AsyncIterator[None]:
+        connecting.set()
+        await asyncio.Event().wait()
+        yield
+
+    monkeypatch.setattr("pyoco_server.http_api.app.open_gateway", unreachable)
+    server = uvicorn.Server(uvicorn.Config(create_app(NatsBackendConfig()), port=0, log_config=None, lifespan="on"))
+    serving = asyncio.create_task(server.serve())
+    await connecting.wait()
+
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    await asyncio.wait([serving])
+
+    assert "Traceback" not in caplog.text
 
 
 @asynccontextmanager

@@ -55,6 +55,7 @@ def test_help_is_japanese_and_fits_the_terminal(
         ("pyoco-client completion", "が必要です。選択肢: bash, zsh, fish"),
         ("pyoco-client get ../x", "'../x' は run の id ではありません"),
         ("pyoco-client submit --flow-name f --param x", "--param 'x' は key=value の形式ではありません"),
+        ("pyoco-client submit hello name", "引数 'name' は key=value の形式ではありません"),
         ("pyoco-client submit --flow-name f --params [1]", "--params は JSON オブジェクトにしてください（現在は配列）"),
         ("pyoco-server up --wait=yes", "オプション --wait はありません"),
         ("pyoco-server up --with-worker=yes", "オプション '--with-worker' に値は指定できません。"),

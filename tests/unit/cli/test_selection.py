@@ -61,5 +61,14 @@ def test_an_unknown_field_is_refused_with_the_known_ones() -> None:
     assert "version" in refused.value.detail
 
 
+def test_the_corrected_fields_have_no_field_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["pyoco-client", "list", "--json", "id,nope"])
+
+    with pytest.raises(InvalidUsage) as refused:
+        parse_fields("id,nope").check([RUN])
+
+    assert refused.value.facts["example"] == "pyoco-client list --json id"
+
+
 def test_a_field_that_only_some_items_have_is_known() -> None:
     parse_template("{error} {start_time}").check([{"run_id": "r"}, {"error": "x"}], known=["start_time"])

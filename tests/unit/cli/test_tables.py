@@ -12,7 +12,7 @@ from rich.console import Console
 from pyoco_server.cli.client.commands import executions, fleet, graphs, jobs, listing, wheels
 from pyoco_server.cli.client.execution_view import EVENTS
 from pyoco_server.cli.client.run_view import run_status
-from pyoco_server.cli.tables import GAP, STYLES, Row, duration, layout, moment, size, stamp, unix_sec
+from pyoco_server.cli.tables import GAP, STYLES, Row, duration, first_line, layout, moment, size, stamp, unix_sec
 
 HEAD = ("RUN_ID", "FLOW", "ERROR")
 ID = "0190a8c0-7d2e-7cc3-8b54-0d2f9a6c1e11"
@@ -76,6 +76,13 @@ def test_a_table_drops_columns_before_a_line_wraps(head: Row, room: int, kept: l
 
     assert lines[0].split() == kept
     assert all(cell_len(line) <= room for line in lines)
+
+
+def test_a_list_shows_the_first_line_of_an_error() -> None:
+    row = listing.RUNS.row({"run_id": ID, "error": "SyntaxError: line 3\nTraceback (most recent call last):\n  …"})
+
+    assert row[-1] == "SyntaxError: line 3"
+    assert [first_line(value) for value in (None, "", "\n", 5)] == ["-", "-", "-", "5"]
 
 
 def test_an_empty_list_has_only_its_header() -> None:

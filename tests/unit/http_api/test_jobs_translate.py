@@ -50,7 +50,7 @@ def parse(**body: Any) -> tuple[Request, tuple[str, ...]]:
 
 
 def job_of(**changed: Any) -> dict[str, Any]:
-    return translate.job_out(SNAPSHOT | changed, parameters=True)
+    return translate.whole_job_out(SNAPSHOT | changed)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -171,6 +171,21 @@ def test_optional_fields_are_shown_when_they_have_a_value() -> None:
     assert (ended["timeoutSec"], ended["attempt"]) == (90.0, 1)
 
 
+def test_a_completed_job_has_its_result() -> None:
+    ended = {
+        "status": "COMPLETED",
+        "tasks": {"load": "SUCCEEDED", "save": "SUCCEEDED"},
+        "task_records": {"load": {"output": 1}, "save": {"output": [1, 2]}},
+        "task_records_truncated": False,
+        "state": {"result": [1]},
+    }
+    dropped = ended | {"task_records": {}, "task_records_truncated": True}
+
+    assert job_of(**ended)["result"] == [1, 2]
+    assert job_of(**dropped).items() >= {"result": None, "resultTruncated": True}.items()
+    assert "result" not in job_of(status="RUNNING")
+
+
 def test_a_list_shows_the_same_job_without_its_parameters() -> None:
     create = CreateExecution(at=5.0, request=Request(flow_name="main", tag="gpu", input={"a": 1}), labels=("x",))
     snapshot = to_snapshot(decide_and_fold(empty_execution(JOB_ID), create)[1])
@@ -200,7 +215,7 @@ junk = (
 def test_a_snapshot_with_unusual_values_is_a_valid_job(odd: dict[str, Any]) -> None:
     bare = {"run_id": JOB_ID}
     for snapshot in (bare | odd, SNAPSHOT | odd):
-        job = orjson.loads(orjson.dumps(translate.job_out(snapshot, parameters=True)))
+        job = orjson.loads(orjson.dumps(translate.whole_job_out(snapshot)))
 
         assert Job.model_validate(job).id == JOB_ID
         assert datetime.fromisoformat(job["createdAt"]).tzinfo is not None

@@ -271,7 +271,7 @@ async def test_a_snapshot_of_the_past_is_that_of_then_and_there_is_none_before(w
     assert (await executions.get_snapshot(run_id, tenant_filter=None))["version"] > past["version"]
     with pytest.raises(RunNotFound):
         await executions.get_snapshot_as_of(run_id, AsOfTime(before - 1000), tenant_filter=None)
-    with pytest.raises(RunNotFound):
+    with pytest.raises(RunNotFound, match=r"at: the run began with version \d+"):
         await executions.get_snapshot_as_of(run_id, AsOfVersion(0), tenant_filter=None)
 
 

@@ -110,6 +110,18 @@ def test_a_flow_reports_its_nodes_outputs_and_completion() -> None:
     assert steps[0].at <= ended.at
 
 
+def test_a_task_object_in_two_flows_fails_the_run_with_what_to_do() -> None:
+    load, save = named("load", lambda: 1), named("save", lambda: 2)
+    flow_of(load, save)
+    alone = flow_of(save)
+
+    steps, ended = play(alone)
+
+    assert (ended.how, ended.error_type, summary(steps)) == ("failed", "SharedTask", [])
+    assert "task 'save' waits for 'load', which the flow 'main' does not have" in str(ended.message)
+    assert "Make one for each flow: task(function)" in str(ended.message)
+
+
 def test_a_flow_that_runs_again_is_instrumented_once() -> None:
     @task
     def first(n: int) -> int:
@@ -596,6 +608,27 @@ def test_a_flow_with_too_many_tasks_fails_before_its_first_task() -> None:
         "failed",
         f"the flow has {MAX_NODES + 1} tasks; at most {MAX_NODES} can be run",
     )
+
+
+def test_a_run_without_artifacts_makes_no_folder_for_them(tmp_path: Path) -> None:
+    def say(ctx: Context) -> str:
+        return type(ctx.params).__name__
+
+    _, ended = play(flow_of(task(say)))
+
+    assert ended.how == "completed"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_can_write_to_the_folder_of_artifacts_itself(tmp_path: Path) -> None:
+    def write(ctx: Context) -> str:
+        Path(ctx.artifact_dir, "note.txt").write_text("kept")
+        return "written"
+
+    _, ended = play(flow_of(task(write)))
+
+    assert ended.how == "completed"
+    assert (tmp_path / "artifacts" / "note.txt").read_text() == "kept"
 
 
 @pytest.mark.parametrize("in_threads", [False, True], ids=["chain", "threads"])

@@ -29,7 +29,7 @@ def merge(order: Iterable[str], words: list[str] | None = None, **given: list[st
         if name in values:
             params |= READERS[name](next(values[name]))
     for word in words or ():
-        params |= from_pair(word, "the word")
+        params |= from_pair(word, is_option=False)
     try:
         json.dumps(params, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError) as error:  # infinite numbers, lone surrogates, deep nesting
@@ -37,11 +37,12 @@ def merge(order: Iterable[str], words: list[str] | None = None, **given: list[st
     return params
 
 
-def from_pair(text: str, what: str = "--param") -> Params:
+def from_pair(text: str, *, is_option: bool = True) -> Params:
     """`key=value`; the value is JSON where it can be read as such, else the text itself."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise invalid(f"{what} {text!r} is not key=value", {text: f"{key or 'key'}={value or 'value'}"})
+        detail = f"--param {text!r} is not key=value" if is_option else f"the word {text!r} is not key=value"
+        raise invalid(detail, {text: f"{key or 'key'}={value or 'value'}"})
     try:
         return {key: parse_json(value)}
     except ValueError:

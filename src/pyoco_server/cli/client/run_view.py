@@ -80,7 +80,11 @@ def result_line(run: Json) -> str | None:
     if run.get("result") is None:
         return None
     line = inline_json(run["result"])
-    return line if len(line) <= RESULT_CHARS else f"{line[:RESULT_CHARS]}… (whole: pyoco-client result {run['run_id']})"
+    return (
+        line
+        if len(line) <= RESULT_CHARS
+        else f"{line[:RESULT_CHARS]}… (whole: pyoco-client result {run.get('run_id')})"
+    )
 
 
 def no_result(run: Json) -> tuple[str, str | None, str]:

@@ -43,9 +43,12 @@ def result_of(snapshot: Mapping[str, Any]) -> Result | None:
     """The result in a stored snapshot; None: there is none (yet), or it is not known which output it is."""
     if snapshot.get("status") != "COMPLETED" or not (places := (snapshot.get("state") or {}).get("result")):
         return None
-    names, records = list(snapshot["tasks"]), snapshot["task_records"]
+    tasks, records = snapshot.get("tasks"), snapshot.get("task_records")
+    if not isinstance(tasks, Mapping) or not isinstance(records, Mapping):
+        return None
+    names = list(tasks)
     found = [names[place] for place in places]
-    if snapshot["task_records_truncated"] and any("output" not in records.get(name, {}) for name in found):
+    if snapshot.get("task_records_truncated") and any("output" not in records.get(name, {}) for name in found):
         return Result(None, is_truncated=True)
     outputs = {name: records.get(name, {}).get("output") for name in found}
     is_truncated = any(isinstance(output, dict) and output.keys() == _MARKER for output in outputs.values())

@@ -134,7 +134,8 @@ def _unknown_params(
     taken = known.union(*(version.nodes for version in versions))
     is_certain = here.is_complete and not any(version.params is None or version.takes_others for version in versions)
     for name in [name for name in params if name not in taken][:MAX_NAMED]:
-        near = nearest(name, sorted(known - set(params)))
+        # Of a rerun or with defaults, the name that is meant may be given, too.
+        near = nearest(name, sorted(known - set(params))) or nearest(name, sorted(known))
         if near is not None:
             text = f"the flow {_shown(flow)} has no parameter {_shown(name)}, did you mean {near!r}?"
             yield Doubt(text, is_certain)

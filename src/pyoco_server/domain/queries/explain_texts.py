@@ -183,8 +183,8 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
     "task_failed": (
         "The task {task} failed: {error}",
         "タスク {task} が失敗しました: {error}",
-        "See task_records of GET /runs/{run_id}?include=records for its traceback.",
-        "traceback は GET /runs/{run_id}?include=records の task_records にあります。",
+        "See its traceback: pyoco-client tasks {run_id}, or GET /runs/{run_id}/tasks.",
+        "traceback は pyoco-client tasks {run_id} か GET /runs/{run_id}/tasks で確認できます。",
     ),
     "node_failed": (
         "The node {task} failed: {error}",

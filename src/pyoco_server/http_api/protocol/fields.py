@@ -32,6 +32,11 @@ STRICT = (
     "Reject (422, ERR-PYOCO-0083) an unknown flow or parameter, a missing parameter, and a tag that is not served, as "
     "far as the running workers announce all of their flows. Otherwise these are `warnings`."
 )
+RESULT = (
+    "What a completed run returned: the output of the task without successors, or an object of outputs "
+    "by task if there are several. Absent while there is none."
+)
+RESULT_TRUNCATED = "true: the result was too large; it is null, or described by its size and beginning."
 WARNINGS = "What the running workers cannot run as it is, as far as they announce it; absent: nothing."
 StrictFlag = Annotated[bool, Field(strict=True, description=STRICT)]
 IdPrefix = Annotated[str, Field(pattern=r"^[0-9a-f-]{1,36}$", examples=["019a7c3e"])]

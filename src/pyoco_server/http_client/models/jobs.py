@@ -22,6 +22,8 @@ class Job(TypedDict):
     tags: list[str]
     attempt: int
     parameters: NotRequired[dict[str, Any]]
+    result: NotRequired[Any]
+    resultTruncated: NotRequired[bool]
     error: NotRequired[Any]
     cancelRequestedAt: NotRequired[str | None]
     timeoutSec: NotRequired[float | None]

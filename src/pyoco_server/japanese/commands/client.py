@@ -66,7 +66,7 @@ TEXTS = {
     "More fields; may be repeated.": "追加で取得する項目。繰り返し可。",
     "Show the tasks of a run and their records.": "run の task とその記録を表示します。",
     "Print what a run returned, as JSON: the output of its last task, or outputs by task if there are several.": (
-        "run の結果を JSON で表示します（最後のタスクの出力。複数ある場合はタスクごとの出力）。"
+        "run の結果を JSON で表示します。最後のタスクの出力で、複数ある場合はタスクごとの出力です。"
     ),
     "Wait for the end of the run.": "run の終了まで待ちます。",
     'List runs, last changed first; as JSON an array, with --cursor ("" to begin) an object with the next cursor.': (

@@ -7,8 +7,8 @@ TEXTS = {
     "the command line is not UTF-8": "コマンドラインが UTF-8 ではありません",
     "{what} exclude each other": "{what} は同時に指定できません",
     # Params and files
-    "{option} {text} is not key=value": "{option:ja} {text} は key=value の形式ではありません",
-    "the word": "引数",
+    "the word {text} is not key=value": "引数 {text} は key=value の形式ではありません",
+    "--param {text} is not key=value": "--param {text} は key=value の形式ではありません",
     "no flow is given": "flow が指定されていません",
     "the flow is given twice: {flow} and {option} {other}": (
         "flow が 2 回指定されています: {flow} と {option} {other}"

@@ -72,6 +72,7 @@ TEXTS = {
     "cursor: it is not the nextCursor of a page of events; leave it out to begin": (
         "cursor: event 一覧の nextCursor ではありません。最初から読むには省略してください"
     ),
+    "at: the run began with version {version}": "at: run は version {version} から始まります",
     "at: the execution began with version {version}": "at: execution は version {version} から始まります",
     "tag: {graph_id} is a graph, whose nodes no worker of a tag takes": (
         "tag: {graph_id} は graph です。graph の node は tag の worker には割り当てられません"

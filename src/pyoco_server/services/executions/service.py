@@ -126,9 +126,9 @@ class ExecutionService(SubmitService):
 
     async def get_snapshot_as_of(self, run_id: RunId, as_of: AsOf, *, tenant_filter: str | None) -> Mapping[str, Any]:
         """The snapshot as it was; a run that did not exist then is not found."""
-        execution, _ = await self._past(run_id, as_of, tenant_filter)
+        execution, first_version = await self._past(run_id, as_of, tenant_filter)
         if not execution.exists:
-            raise RunNotFound(run_id=run_id)
+            raise RunNotFound(f"at: the run began with version {first_version}", run_id=run_id)
         return bounded_snapshot(execution, self.config.max_run_snapshot_bytes)
 
     async def look(self, run_id: RunId, *, tenant_filter: str | None, at: AsOf | None = None) -> Execution:

@@ -146,6 +146,7 @@ def run_flow(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> RunEn
     failure: BaseException | None = None
     mask = SecretMask(job.params, job.secret_params)
     try:
+        _check_dependencies(flow)
         _run_engine(flow, job, emit, cancel, mask)
     except RunCancelled as cancelled:
         failure = cancelled
@@ -159,6 +160,23 @@ def run_flow(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch) -> RunEn
     if failure is not None:
         return _failed(failure, mask)
     return RunEnded(at=time.time(), how="completed", results=result_tasks(flow))
+
+
+class SharedTask(RuntimeError):
+    """a task waits for one that its flow does not have"""
+
+
+def _check_dependencies(flow: Flow) -> None:
+    """A task object that is in several flows has the dependencies of all of them; the engine calls that a deadlock."""
+    if flow.has_control_flow():
+        return
+    for task in sorted(flow.tasks, key=lambda one: str(one.name)):
+        missing = sorted(str(before.name) for before in task.dependencies - flow.tasks)
+        if missing and task.trigger_policy != "ANY":
+            raise SharedTask(
+                f"task {task.name!r} waits for {missing[0]!r}, which the flow {flow.name!r} does not have: the same "
+                "task is in several flows, and has the dependencies of all. Make one for each flow: task(function)"
+            )
 
 
 def _failed(error: BaseException, mask: SecretMask) -> RunEnded:

@@ -85,8 +85,15 @@ def _import(name: str, *rest: Any) -> Any:
     return _CONCURRENT if name == "concurrent.futures" else builtins.__import__(name, *rest)
 
 
+class _Context(Context):  # type: ignore[misc]  # pyoco is not typed
+    """A context that makes no folder of artifacts; pyoco makes one for each run, `TaskContext` when a task uses it."""
+
+    def __post_init__(self) -> None:
+        """Nothing is made yet."""
+
+
 def _context(**fields: Any) -> Context:
-    return Context(artifact_dir=_thread.artifact_dir, **fields)
+    return _Context(artifact_dir=_thread.artifact_dir or "./artifacts", **fields)
 
 
 def _rebind(method: Any) -> FunctionType:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyoco.core.context import Context
 
@@ -121,7 +122,10 @@ class ProgressThrottle:
 
 
 class TaskContext(Context):  # type: ignore[misc]  # pyoco is not typed
-    """pyoco's context as one task sees it: the same attributes, and `progress` for that task."""
+    """pyoco's context as one task sees it: the same attributes, and `progress` for that task.
+
+    It makes the folder of artifacts for a task that uses it.
+    """
 
     __slots__ = ("_report",)
 
@@ -134,6 +138,17 @@ class TaskContext(Context):  # type: ignore[misc]  # pyoco is not typed
         view.__dict__ = context.__dict__  # type: ignore[misc]  # mypy does not see the base's __dict__
         object.__setattr__(view, "_report", report)
         return view
+
+    @property
+    def artifact_dir(self) -> str:
+        """The folder of artifacts, which exists once a task asks for it."""
+        folder: str = self.__dict__["artifact_dir"]
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @artifact_dir.setter
+    def artifact_dir(self, folder: str) -> None:
+        self.__dict__["artifact_dir"] = folder
 
     def progress(self, percent: float | None = None, message: str | None = None) -> None:
         """Reports the progress of this task, from 0 to 100 (clamped), and a message.

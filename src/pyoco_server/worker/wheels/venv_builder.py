@@ -75,7 +75,7 @@ def own_site_folders() -> tuple[str, ...]:
 
 
 class VenvBuilder:
-    """Builds one virtual environment within `timeout_sec` in all."""
+    """Builds one virtual environment; installing may take `timeout_sec` in all."""
 
     def __init__(
         self,
@@ -96,9 +96,10 @@ class VenvBuilder:
         """Installs these files and their requirements; returns the search path of the new interpreter."""
         if importlib.util.find_spec("pip") is None:
             raise InstallFailed(NO_PIP)
+        # Outside of the limit, which cannot stop a thread: it would write into a folder that is being removed.
+        await asyncio.to_thread(self.prepare)
         try:
             async with asyncio.timeout(self._timeout_sec):
-                await asyncio.to_thread(self.prepare)
                 constraints = self._folder / CONSTRAINTS
                 pip = ("-I", "-m", "pip", "install", *PIP_OPTIONS, "--constraint", str(constraints))
                 # A source distribution runs code when it is installed, here as the user of the worker.

@@ -71,6 +71,7 @@ def test_what_is_announced_is_not_doubted(flow: str | None, params: tuple[str, .
         ("hello", (), "gpuu", "no running worker serves the tag 'gpuu', did you mean 'gpu'?"),
         (None, (), "zzz", "no running worker serves the tag 'zzz', but others serve 'default', 'gpu'"),
         ("hello", ("nmae",), "default", "the flow 'hello' has no parameter 'nmae', did you mean 'name'?"),
+        ("hello", ("nmae", "name"), "default", "the flow 'hello' has no parameter 'nmae', did you mean 'name'?"),
         ("hello", ("zzz",), "default", "the flow 'hello' has no parameter 'zzz', but 'name'"),
         ("copy", (), "default", "the flow 'copy' requires the parameter 'path'"),
     ],

@@ -22,11 +22,22 @@ from pyoco_server.cli.client.following import continues, exit_code, fold, show_j
 from pyoco_server.cli.client.ids import full_id, remember_last
 from pyoco_server.cli.client.params import merge
 from pyoco_server.cli.client.run_view import run_status, summary
-from pyoco_server.cli.stdout import is_terminal, show, show_facts, write, write_json, write_json_line, write_table
+from pyoco_server.cli.selection import Selection
+from pyoco_server.cli.stdout import (
+    is_terminal,
+    show,
+    show_facts,
+    write,
+    write_json,
+    write_json_line,
+    write_selected,
+    write_table,
+)
 from pyoco_server.cli.suggestions import command_line
 from pyoco_server.cli.tables import NODE_STYLES, Json, Table, inline_json, moment, text, unix_sec
 from pyoco_server.domain.execution.choices import choices_of, shown
 from pyoco_server.errors import InvalidUsage
+from pyoco_server.http_client.models.executions import CommandAccepted
 
 if TYPE_CHECKING:
     from pyoco_server.http_client import PyocoHttpClient
@@ -69,11 +80,19 @@ def execute(
     strict: opt.StrictOption = True,
     watch: Annotated[bool, Option("--watch", help="Show its nodes until it has ended.")] = False,
     form: Annotated[
-        Literal["json", "status"] | None, Option("--output", "-o", help="What to print: json, or status with --watch.")
+        Literal["json", "status"] | Selection | None,
+        Option("--output", "-o", help="What to print: json, or status with --watch."),
     ] = None,
 ) -> int:
     """Create an execution and start it. Params are merged in the order given, words last; the last one wins."""
     merged = merge(ctx.meta["order"], words, params_file=params_file, params=params, param=param)
+    if isinstance(form, Selection):
+        if watch:
+            raise InvalidUsage(
+                "--watch and a selection of fields exclude each other",
+                example="pyoco-client execute release version=1.4.0 --json id,version",
+            )
+        form.check((), CommandAccepted.__annotations__)
     with connected(target) as client:
         accepted = client.execute(graph_id, merged, tag, strict=strict)
         print_warnings(accepted)
@@ -84,8 +103,10 @@ def execute(
         if watch:
             output.print_stderr(output.localized(f"started: {execution_id}", f"開始しました: {execution_id}"))
             with continues("execution", execution_id), closing(client.follow_events(execution_id)) as events:
-                return exit_code(_follow(execution_id, events, form or "status").get("status"))
-    if form == "status":
+                return exit_code(_follow(execution_id, events, "json" if form == "json" else "status").get("status"))
+    if isinstance(form, Selection):
+        write_selected(form, [accepted], CommandAccepted.__annotations__, one=True)
+    elif form == "status":
         write(f"{execution_id} PENDING")
     else:
         write_json(accepted)

@@ -16,7 +16,7 @@ from pyoco_server.cli.client.following import exit_code, follow_run
 from pyoco_server.cli.client.ids import remember_last
 from pyoco_server.cli.stdout import show, write, write_json
 from pyoco_server.cli.suggestions import command_line
-from pyoco_server.cli.tables import Table, moment, text
+from pyoco_server.cli.tables import Table, first_line, moment, text
 from pyoco_server.cli.terminal_escape import escape_lines
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.http_client import WorkerState
@@ -59,7 +59,7 @@ DEAD_LETTERS = Table(
     ("FLOW", "flow_name"),
     ("TAG", "tag"),
     ("WORKER", "worker_id"),
-    ("ERROR", "error"),
+    ("ERROR", "error", first_line),
 )
 
 

@@ -19,10 +19,10 @@ from pyoco_server.cli.client.execution_view import as_run
 from pyoco_server.cli.client.following import exit_code
 from pyoco_server.cli.client.ids import for_each, full_id, remember_last
 from pyoco_server.cli.client.params import merge
-from pyoco_server.cli.client.run_view import run_status, took_sec
+from pyoco_server.cli.client.run_view import result_line, run_status, took_sec
 from pyoco_server.cli.stdout import show, show_facts, show_lines, write, write_json
 from pyoco_server.cli.suggestions import command_line, invalid
-from pyoco_server.cli.tables import Json, Table, duration, inline_json, moment
+from pyoco_server.cli.tables import Json, Table, duration, first_line, inline_json, moment
 from pyoco_server.cli.terminal_escape import escape_line
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.http_client import Job
@@ -43,7 +43,7 @@ JOBS = Table(
     ("CREATED", "createdAt", moment),
     ("TOOK", _took, duration),
     ("LABELS", "tags"),
-    ("ERROR", "error"),
+    ("ERROR", "error", first_line),
 )
 JOB_FACTS = Table(
     ("job", "id"),
@@ -59,6 +59,10 @@ JOB_FACTS = Table(
     ("took", _took, duration),
     ("limit", "timeoutSec", duration),
     ("canceled", "cancelRequestedAt", moment),
+    (
+        "result",
+        lambda job: result_line({**job, "run_id": job.get("id"), "result_truncated": job.get("resultTruncated")}),
+    ),
     ("error", "error"),
 )
 LABELS = Table(("LABEL", "tag"), ("JOBS", "count"))

@@ -9,7 +9,7 @@ from typer import Option
 from pyoco_server.cli.client import options as opt
 from pyoco_server.cli.client.connection import Target, connected, remote_command
 from pyoco_server.cli.stdout import show
-from pyoco_server.cli.tables import Table, moment
+from pyoco_server.cli.tables import Table, first_line, moment
 from pyoco_server.http_client.models.runs import RunSummary
 
 RUNS = Table(
@@ -19,7 +19,7 @@ RUNS = Table(
     ("TAG", "tag"),
     ("UPDATED", "updated_at", moment),
     ("WORKER", "worker_id"),
-    ("ERROR", "error"),
+    ("ERROR", "error", first_line),
 )
 
 UpdatedAfterOption = Annotated[

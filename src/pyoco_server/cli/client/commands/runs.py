@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from typer import Option
 
@@ -17,9 +17,7 @@ from pyoco_server.cli.client.run_view import RUN_FACTS, TASK_HEAD, explanation, 
 from pyoco_server.cli.selection import Selection
 from pyoco_server.cli.stdout import Form, show_facts, show_lines, write, write_json, write_selected, write_table
 from pyoco_server.cli.tables import Json, text
-
-if TYPE_CHECKING:
-    pass
+from pyoco_server.http_client.models.runs import RunSnapshot
 
 LogsOption = Annotated[
     bool, Option("--logs", help="Show its output on stdout while it runs, and its status on stderr.")
@@ -100,6 +98,7 @@ def watch(
     wanted = opt.required_run_id(run_id, run_id_option)
     with connected(target) as client:
         whole = full_id(target, client, wanted)
+        client.health()  # following repeats requests for ever, also to a gateway that never was there
         if logs:
             run = follow_with_logs(target, whole, "json" if form == "json" else "text", timeout_sec)
         else:
@@ -141,7 +140,7 @@ def show_runs(form: Form, runs: Sequence[Json], *, one: bool) -> None:
         for run in runs:
             show_run(form, run)
     elif isinstance(form, Selection):
-        write_selected(form, runs)
+        write_selected(form, runs, RunSnapshot.__annotations__)
     else:
         write_json(runs)
 
@@ -150,7 +149,8 @@ def show_run(form: Form, run: Json) -> None:
     if form == "status":
         write(f"{text(run.get('run_id'))} {text(run.get('status'))}")
         return
-    show_facts(form, run, RUN_FACTS)
+    # What this run lacks, such as the result of a failed one, is empty.
+    show_facts(form, run, RUN_FACTS, RunSnapshot.__annotations__)
     if form == "table":
         if run.get("tasks"):
             write_table(TASK_HEAD, task_rows(run))

@@ -162,7 +162,7 @@ async def get_job(
         snapshot = await executions.get_snapshot_as_of(
             parsed, parse_as_of(asked.at), tenant_filter=caller.tenant_filter
         )
-    return json_response(translate.job_out(snapshot, parameters=True))
+    return json_response(translate.whole_job_out(snapshot))
 
 
 @router.delete(

@@ -8,6 +8,8 @@ from pydantic import ConfigDict, Field, model_validator
 
 from pyoco_server.domain.execution.state import MAX_LABELS
 from pyoco_server.http_api.protocol.fields import (
+    RESULT,
+    RESULT_TRUNCATED,
     WARNINGS,
     FlowName,
     Label,
@@ -80,6 +82,8 @@ class Job(JobListed):
     """A job in its present state."""
 
     parameters: dict[str, Any] = Field(default_factory=dict, examples=[{"input": "data.csv", "mode": "fast"}])
+    result: Any = Field(default=None, description=RESULT)
+    result_truncated: bool | None = Field(default=None, description=RESULT_TRUNCATED)
 
 
 class JobCreated(Job):

@@ -9,6 +9,7 @@ import orjson
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
+from pyoco_server.domain.execution.result import Result, result_of
 from pyoco_server.domain.execution.state import Request
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, encode_token
 from pyoco_server.http_api.api.jobs.schemas import JobStatus, JobSubmitRequest
@@ -72,6 +73,15 @@ def job_out(snapshot: Mapping[str, Any], *, parameters: bool) -> dict[str, Any]:
         params = snapshot.get("params")
         optional["parameters"] = params if isinstance(params, Mapping) else {}
     return job | {name: value for name, value in optional.items() if value is not None}
+
+
+def whole_job_out(snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """A job with its parameters and its result, if it has one."""
+    job = job_out(snapshot, parameters=True)
+    match result_of(snapshot):
+        case Result(value, is_truncated):
+            job |= {"result": value} | ({"resultTruncated": True} if is_truncated else {})
+    return job
 
 
 def page_out(page: JobPage, query: JobQuery, status: JobStatus | None) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from pyoco_server.domain.execution.state import MAX_TIMEOUT_SEC
 from pyoco_server.domain.queries.cursors import MAX_CURSOR_CHARS
 from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.http_api.protocol.fields import (
+    RESULT,
+    RESULT_TRUNCATED,
     STRICT,
     WARNINGS,
     FlowName,
@@ -183,14 +185,8 @@ class RunSnapshot(Open):
     replay_of: str | None = Field(default=None, description="The run that this one replays from a dead letter.")
     rerun_of: str | None = Field(default=None, description="The run that was run again as this one.")
     graph_version: int | None = None
-    result: Any = Field(
-        default=None,
-        description="What a completed run returned: the output of the task without successors, or an object of outputs "
-        "by task if there are several. Absent while there is none.",
-    )
-    result_truncated: bool | None = Field(
-        default=None, description="true: the result was too large; it is null, or described by its size and beginning."
-    )
+    result: Any = Field(default=None, description=RESULT)
+    result_truncated: bool | None = Field(default=None, description=RESULT_TRUNCATED)
     error: str | None = None
     error_code: str | None = None
     last_lines: list[str] | None = None

@@ -1,7 +1,7 @@
 """Makes the fixture of `tests/e2e/test_upgrade.py`: a data folder as a given version of this project writes it.
 
     git worktree add /tmp/previous <tag or commit>
-    .venv/bin/python tests/tools/make_data_folder.py /tmp/previous
+    .venv/bin/python tests/support/make_data_folder.py /tmp/previous
 
 It has runs in every state, an execution with open nodes, logs, labels, a dead letter, a wheel and an API key. Nothing
 in it expires. `known.json` beside the folder names what the test looks for.
