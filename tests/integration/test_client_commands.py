@@ -489,6 +489,28 @@ def test_flows_tags_and_ids_are_completed_from_the_server(server: StandIn) -> No
     assert completed(f"pyoco-client --server {server.address} watch ") == [RUN_ID]
 
 
+def test_names_that_a_shell_would_evaluate_are_not_completed(server: StandIn) -> None:
+    hostile = [
+        "\\$(reboot)",
+        "$(reboot)",
+        "`reboot`",
+        "a;reboot",
+        '\\";reboot',
+        "a'b",
+        "a\nb",
+        "--server=x",
+        "a --server=x",
+        "",
+    ]
+    names = [*hostile, "集計.v2"]
+    server.responses["/graphs"] = {
+        "items": [{"graphId": name, "source": "graph"} for name in names],
+        "nextCursor": None,
+    }
+
+    assert completed("pyoco-client execute ") == ["集計.v2"]
+
+
 def test_completion_is_silent_where_the_server_does_not_answer(server: StandIn) -> None:
     server.responses["/graphs"] = Refusal(401, "ERR-PYOCO-0014", "no credentials")
 

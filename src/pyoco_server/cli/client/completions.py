@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import typer
 
 from pyoco_server.cli.client.connection import Target
-from pyoco_server.cli.terminal_escape import escape_line
 from pyoco_server.errors import PyocoError
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_SEC = 1.0
 MAX_GRAPHS, MAX_RUNS = 100, 50
+# Shells evaluate what is completed, zsh at once: `\$(command)` in the name of a graph would run. So only names are
+# offered that no shell has to quote, and that are no options.
+_NEEDS_NO_QUOTES = re.compile(r"[\w@][\w@%+:,./-]*")
 
 
 def flow_names(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -55,7 +58,7 @@ def _from_server(
     target = Target(**{name: options.get(name) for name in ("server", "api_key", "token", "profile")})
     try:
         with target.client(timeout=TIMEOUT_SEC, retries=0, retry_within_sec=TIMEOUT_SEC) as client:
-            found = dict.fromkeys(escape_line(one) for one in ask(client))
+            found = dict.fromkeys(str(one) for one in ask(client))
     except (PyocoClientError, PyocoError):
         return []
-    return [one for one in found if one and one.startswith(incomplete)]
+    return [one for one in found if one.startswith(incomplete) and _NEEDS_NO_QUOTES.fullmatch(one)]
