@@ -194,7 +194,7 @@ class NatsBackendConfig:
         "",
         ANY_TEXT,
         "Which callables the tasks of a flow.yaml may name: patterns joined by commas (tasks:*, team.*:*). Empty: all, "
-        "but those of Python itself, which a pattern has to name (textwrap:dedent).",
+        "but those of Python itself and of this server, which a pattern has to name (textwrap:dedent).",
     )
     cancel_grace_period_sec: float = _setting(
         30.0, ZERO_OR_MORE, "How long a cancelled run may take to stop by itself before its runner is killed."

@@ -219,6 +219,17 @@ def test_executions_are_paged_by_status_and_graph_without_archived_ones(caller: 
     assert caller.execution(archived[0])["status"] == "CANCELED"
 
 
+def test_a_cursor_of_the_runs_is_no_cursor_of_the_executions(caller: Caller) -> None:
+    for _ in range(2):
+        caller.create("listed by both", "start")
+    cursor = caller.http.get("/runs", params={"flow": "listed by both", "limit": 1, "cursor": ""}).json()["next_cursor"]
+
+    refused = caller.http.get("/executions", params={"graphId": "listed by both", "cursor": cursor})
+
+    assert refused.status_code == 422, refused.text
+    assert refused.json()["error"]["details"]["errId"] == "ERR-PYOCO-0017"
+
+
 def test_a_listed_execution_equals_the_execution(caller: Caller) -> None:
     execution_id = caller.create("listed alone", "start", "node start", "cancel")
 

@@ -17,14 +17,20 @@ MAX_CALLABLE_CHARS = 256
 SELECTOR_FORMS = "$node.<node>.output, $ctx.params.<key> and $env.<NAME>; no other text may begin with $"
 
 # Python's own modules start processes and evaluate texts. The list is Python's; these come with it, or with us, and do
-# the same.
+# the same: yaml.unsafe_load, anyio.run_process, an editor of click.
 _STANDARD_MODULES = sys.stdlib_module_names | {
     "__main__",
     "_distutils_hack",
+    "anyio",
+    "click",
     "pip",
     "pkg_resources",
     "pyoco_server",
     "setuptools",
+    "starlette",
+    "typer",
+    "uvicorn",
+    "yaml",
 }
 _TOP_KEYS = ("version", "tasks", "pipes", "flow", "runtime")
 _TASK_KEYS = ("callable", "use", "inputs", "outputs")
@@ -213,7 +219,9 @@ class _Reader:
             fault = f"is not of the form package.module:function (at most {MAX_CALLABLE_CHARS} characters)"
         elif is_standard(name):
             if not is_named(name, self.allowed):
-                fault = "is of Python itself, which a file may call only if PYOCO_CALLABLE_ALLOW names it"
+                fault = (
+                    "is of Python itself or of this server; a file may call it only if PYOCO_CALLABLE_ALLOW names it"
+                )
         elif self.allowed and not any(fnmatchcase(name, pattern) for pattern in self.allowed):
             fault = "is not among those that may be called here (PYOCO_CALLABLE_ALLOW)"
         if fault is not None:

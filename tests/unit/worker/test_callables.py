@@ -260,6 +260,32 @@ def test_a_module_in_the_folder_of_the_standard_library_is_not_even_imported() -
     assert "test.support.script_helper" not in sys.modules
 
 
+def test_a_module_inside_the_interpreter_is_of_the_standard_library() -> None:
+    assert "__hello__" not in sys.stdlib_module_names
+    assert is_in_standard_library("__hello__")
+    with pytest.raises(TaskNotLoadable, match="of Python itself"):
+        load("__hello__:main")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "yaml:unsafe_load",
+        "anyio:run_process",
+        "click:edit",
+        "typer:launch",
+        "uvicorn:run",
+        "starlette.concurrency:run_in_threadpool",
+    ],
+)
+def test_what_comes_with_the_server_and_runs_any_code_is_refused_unless_it_is_named(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="of this server"):
+        load(name)
+    with pytest.raises(InvalidRequest, match="of this server"):
+        load(name, "*")
+    load(name, name)
+
+
 @pytest.mark.parametrize("name", ["orjson", "pytest", "no_such_module_at_all", "pyoco.core"])
 def test_installed_packages_are_no_part_of_the_standard_library(name: str) -> None:
     assert not is_in_standard_library(name)

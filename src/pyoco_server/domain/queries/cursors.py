@@ -18,6 +18,7 @@ from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS, seal, unseal
 from pyoco_server.domain.queries.query import RunQuery
 
 MAX_CURSOR_CHARS = MAX_TOKEN_CHARS
+RUNS, EXECUTIONS = "runs", "executions"  # the routes whose lists have these cursors
 Mark = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # up to the largest integer of SQLite
 
 
@@ -43,17 +44,19 @@ class _Position(msgspec.Struct, array_like=True):
     place: Place
 
 
-def encode(place: Place, query: RunQuery, stream: str) -> str:
-    """The cursor of a position in the list of `query`, for the snapshot bucket `stream`."""
-    return seal(_Position(place), about=_about(query, stream))
+def encode(place: Place, query: RunQuery, stream: str, route: str = RUNS) -> str:
+    """The cursor of a position in the list of `query` of a route, for the snapshot bucket `stream`."""
+    return seal(_Position(place), about=_about(query, stream, route))
 
 
-def decode(cursor: str, query: RunQuery, stream: str) -> Place:
-    """The position of a cursor; `InvalidListQuery` unless `encode` made it for the same list."""
-    about = _about(query, stream)
+def decode(cursor: str, query: RunQuery, stream: str, route: str = RUNS) -> Place:
+    """The position of a cursor; `InvalidListQuery` unless `encode` made it for the same list of the same route."""
+    about = _about(query, stream, route)
     return unseal(cursor, _Position, about=about, name="cursor", restart="start with an empty one").place
 
 
-def _about(query: RunQuery, stream: str) -> tuple[object, ...]:
+def _about(query: RunQuery, stream: str, route: str) -> tuple[object, ...]:
     partition = (query.status, sorted(set(query.statuses)), query.tenant_id, query.archived)
-    return (stream, *partition, query.flow, query.tag, query.terms, query.updated_after, *query.given_ranges)
+    about = (stream, *partition, query.flow, query.tag, query.terms, query.updated_after, *query.given_ranges)
+    # `/runs` had cursors before there were other routes with them.
+    return about if route == RUNS else (route, *about)

@@ -79,8 +79,8 @@ TEXTS = {
     "is not of the form package.module:function (at most {count} characters)": (
         "は package.module:function の形式（{count} 文字以内）ではありません"
     ),
-    "is of Python itself, which a file may call only if PYOCO_CALLABLE_ALLOW names it": (
-        "は Python 自身のものです。PYOCO_CALLABLE_ALLOW に書いた場合だけ呼び出せます"
+    "is of Python itself or of this server; a file may call it only if PYOCO_CALLABLE_ALLOW names it": (
+        "は Python 自身のもの、またはこのサーバーに付属するものです。PYOCO_CALLABLE_ALLOW に書いた場合だけ呼び出せます"
     ),
     "is not among those that may be called here (PYOCO_CALLABLE_ALLOW)": (
         "は、ここで呼び出せるもの（PYOCO_CALLABLE_ALLOW）に含まれていません"

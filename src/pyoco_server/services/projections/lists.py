@@ -78,18 +78,18 @@ class ListService:
         whole = await self._load(found)
         return [*_present(whole), *(run.summary for run in found[len(whole) :])]
 
-    async def page(self, query: RunQuery, cursor: str, *, whole: bool = False) -> ItemPage:
-        """The matching runs behind the cursor (empty: from the start), as JSON.
+    async def page(self, query: RunQuery, cursor: str, *, whole: bool = False, route: str = cursors.RUNS) -> ItemPage:
+        """The matching runs behind the cursor of the same route (empty: from the start), as JSON.
 
         `whole` returns snapshots, and ends the page before it exceeds `MAX_WHOLE_BYTES`.
         """
-        shown = await self._page(query, cursor)
+        shown = await self._page(query, cursor, route)
         items: Sequence[Item] = [run.summary for run, _ in shown.items]
         if whole:
             loaded = await self._load([run for run, _ in shown.items])
             shown, items = shown.cut(len(loaded)), _present(loaded)
         place = shown.next
-        next_cursor = None if place is None else cursors.encode(place, query, self.indexer.stream)
+        next_cursor = None if place is None else cursors.encode(place, query, self.indexer.stream, route)
         return ItemPage(items=items, next_cursor=next_cursor)
 
     async def jobs(self, query: JobQuery) -> JobPage:
@@ -121,12 +121,12 @@ class ListService:
         """Which of these runs belong to the tenant, as far as the index knows."""
         return {run_id for run_id, known in self.index.known(among).items() if known.tenant_id == tenant_id}
 
-    async def _page(self, query: RunQuery, cursor: str) -> Page:
+    async def _page(self, query: RunQuery, cursor: str, route: str) -> Page:
         await self.fresh()
         if not cursor:
             # The indexer's position, not the index's: that may be further, and a change would be left out.
             return page(self.index, query, cursors.Walk(mark=self.indexer.sequence))
-        place = cursors.decode(cursor, query, self.indexer.stream)
+        place = cursors.decode(cursor, query, self.indexer.stream, route)
         await self._reach(place.mark)
         return page(self.index, query, place)
 

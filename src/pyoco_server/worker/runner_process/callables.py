@@ -48,6 +48,8 @@ def is_in_standard_library(module: str) -> bool:
     except (ImportError, ValueError):
         return False
     origin = (spec.origin if spec is not None else None) or ""
+    if origin in ("built-in", "frozen"):  # part of the interpreter, as `__hello__`
+        return True
     is_below = next((origin[len(one) :] for one in _STANDARD_FOLDERS if origin.startswith(one)), None)
     return is_below is not None and not is_below.startswith(_INSTALLED)
 

@@ -193,5 +193,6 @@ def _import_callable(task: str, callable_name: str, allowed: Collection[str]) ->
         raise TaskNotLoadable(f"{what} is a {type(found).__name__}, which cannot be called")
     if not is_allowed and (code := standard_code_of(found, allowed)):
         raise TaskNotLoadable(
-            f"{what} runs {code} of Python itself, which a file may call only if {SETTING} names one of both in full"
+            f"{what} runs {code} of Python itself or of this server, which a file may call only if {SETTING} names one "
+            "of both in full"
         )

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.domain.queries.cursors import MAX_CURSOR_CHARS, Place, Tail, Walk, _about, decode, encode
+from pyoco_server.domain.queries.cursors import (
+    EXECUTIONS,
+    MAX_CURSOR_CHARS,
+    RUNS,
+    Place,
+    Tail,
+    Walk,
+    _about,
+    decode,
+    encode,
+)
 from pyoco_server.domain.queries.page_token import _check
 from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.errors import InvalidListQuery
@@ -48,6 +58,14 @@ def test_a_cursor_of_another_list_is_refused(other: RunQuery) -> None:
 def test_a_cursor_of_another_bucket_is_refused() -> None:
     with pytest.raises(InvalidListQuery):
         decode(encode(PLACE, QUERY, STREAM), QUERY, "2027-01-01T00:00:00Z")
+
+
+def test_a_cursor_of_another_route_is_refused() -> None:
+    assert decode(encode(PLACE, QUERY, STREAM, EXECUTIONS), QUERY, STREAM, EXECUTIONS) == PLACE
+    with pytest.raises(InvalidListQuery):
+        decode(encode(PLACE, QUERY, STREAM), QUERY, STREAM, EXECUTIONS)
+    with pytest.raises(InvalidListQuery):
+        decode(encode(PLACE, QUERY, STREAM, EXECUTIONS), QUERY, STREAM)
 
 
 def test_the_page_limit_and_the_order_of_labels_may_change_between_pages() -> None:
@@ -101,7 +119,7 @@ def test_a_cursor_that_is_too_long_is_refused() -> None:
     ],
 )
 def test_a_forged_cursor_with_a_valid_checksum_is_refused(payload: bytes) -> None:
-    cursor = urlsafe_b64encode(_check(payload, _about(QUERY, STREAM)) + payload).rstrip(b"=").decode()
+    cursor = urlsafe_b64encode(_check(payload, _about(QUERY, STREAM, RUNS)) + payload).rstrip(b"=").decode()
 
     with pytest.raises(InvalidListQuery, match="not made by this server"):
         decode(cursor, QUERY, STREAM)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.domain.queries import cursors
 from pyoco_server.domain.queries.cursors import MAX_CURSOR_CHARS
 from pyoco_server.domain.queries.query import RunQuery
 from pyoco_server.errors import InvalidRequest
@@ -170,7 +171,7 @@ async def list_executions(lists: ListsDep, caller: CallerDep, query: Annotated[E
         tenant_id=caller.tenant_filter,
         archived=query.archived,
     )
-    page = await lists.page(asked, query.cursor)
+    page = await lists.page(asked, query.cursor, route=cursors.EXECUTIONS)
     items = [translate.listed_out(item) for item in page.items if isinstance(item, bytes)]
     return json_response(translate.page_out(items, page.next_cursor))
 
