@@ -49,7 +49,7 @@ def test_without_any_file_the_printed_commands_run_a_first_flow_from_another_fol
         assert run["run_id"] in submitted
         assert run["run_id"] in pasted(then, elsewhere, home)
 
-    assert (home / "pyoco-server" / "artifacts").is_dir()
+    assert (home / "pyoco-server" / "nats").is_dir()
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["flow.yaml", "tasks.py"]
     assert list(elsewhere.iterdir()) == []
 

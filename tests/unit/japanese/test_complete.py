@@ -153,6 +153,7 @@ def test_a_key_of_the_help_or_of_the_openapi_document_is_shown_there() -> None:
     # Written by the library around the texts of commands; named differently by older and newer versions of Python.
     around = ("Usage: ", "Options", "Arguments", "Commands", "required", "Show this message and exit.")
     phrases = {"Content Too Large", "Unprocessable Content", "Range Not Satisfiable"}
+    phrases |= {"Request Entity Too Large", "Unprocessable Entity", "Requested Range Not Satisfiable"}
     phrases |= {status.phrase for status in HTTPStatus}
 
     keys = {
