@@ -13,7 +13,15 @@ from fastapi import FastAPI, HTTPException, Query, Request
 from starlette.types import Message
 
 from pyoco_server.config import NatsBackendConfig
-from pyoco_server.errors import BrokerUnavailable, InvalidRequest, Kind, PyocoError, RunNotFound, catalogue
+from pyoco_server.errors import (
+    BrokerUnavailable,
+    InvalidRequest,
+    Kind,
+    PyocoError,
+    RunNotFound,
+    TooManyWatchers,
+    catalogue,
+)
 from pyoco_server.http_api.api.runs.schemas import RunSubmitRequest
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
@@ -47,6 +55,10 @@ def make_app() -> FastAPI:
     @app.get("/offline")
     async def offline() -> None:
         raise BrokerUnavailable
+
+    @app.get("/too-many-streams")
+    async def too_many_streams() -> None:
+        raise TooManyWatchers
 
     @app.get("/broken")
     async def broken() -> None:
@@ -174,6 +186,15 @@ async def test_a_rejected_request_leaves_one_log_line_with_its_error_id(caplog: 
     (line,) = [record.__dict__ for record in caplog.records if record.message == "request rejected"]
     assert (line["err_id"], line["run_id"], line["status"]) == ("ERR-PYOCO-0005", "r1", 404)
     assert (line["path"], line["request_id"]) == ("/missing", "new-id")
+
+
+async def test_a_refused_stream_is_logged_as_a_rejected_request(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        response = await get("/too-many-streams")
+
+    assert (response.status_code, response.headers["retry-after"].isdigit()) == (503, True)
+    (line,) = [record for record in caplog.records if record.message.startswith("request ")]
+    assert (line.message, line.exc_info) == ("request rejected", None)
 
 
 async def test_an_internal_error_is_a_500_without_details(caplog: pytest.LogCaptureFixture) -> None:

@@ -30,6 +30,7 @@ from pyoco_server.errors import (
     MethodNotAllowed,
     PyocoError,
     RouteNotFound,
+    TooManyWatchers,
 )
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.error_hints import hint_of, message_of
@@ -193,7 +194,8 @@ def response_for(request: HTTPConnection, error: PyocoError, status: int | None 
     status = status_of(error, path) if status is None else status
     context = {"path": path, "method": request.scope.get("method"), "status": status}
     context |= {name: request.scope.get(name) for name in ("request_id", "correlation_id")}
-    if status >= 500:
+    # A caller who opens streams until it is refused is no failure of the gateway, and must not fill its log.
+    if status >= 500 and not isinstance(error, TooManyWatchers):
         ids = {"err_id": error.err_id, "msg_id": error.msg_id}
         logger.error("request failed", exc_info=error, extra=context | ids)
     else:
