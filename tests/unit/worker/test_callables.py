@@ -275,6 +275,7 @@ def test_a_module_inside_the_interpreter_is_of_the_standard_library() -> None:
         "click:edit",
         "typer:launch",
         "uvicorn:run",
+        "pygments.lexers:load_lexer_from_file",
         "starlette.concurrency:run_in_threadpool",
     ],
 )
