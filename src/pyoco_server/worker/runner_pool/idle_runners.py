@@ -72,7 +72,7 @@ class IdleRunners:
             del self._starting[tenant_id]  # tenants come and go
 
     def add(self, runner: ProcessRunner, only_for: str | None = None) -> None:
-        """A warm runner that has served nobody; `only_for` when it has the environment of that tenant."""
+        """A warm runner that has served no run; `only_for` when it has the environment of that tenant."""
         self._idle[runner] = None if only_for is None else (only_for,)
         self._match()
 
