@@ -25,7 +25,9 @@ class Kind(Enum):
     CONFLICT = "conflict"
     PRECONDITION = "precondition"
     RANGE = "range"
+    RATE_LIMITED = "rate_limited"
     UNAVAILABLE = "unavailable"
+    BAD_GATEWAY = "bad_gateway"
     INTERNAL = "internal"
 
 
@@ -592,6 +594,38 @@ class FlowNotAnnounced(PyocoError, number=84, kind=Kind.NOT_FOUND):
         "公開中の flow は GET /flows（pyoco-client flows）で確認できます。"
         "worker は公開していない flow も実行できる場合があります。"
     )
+
+
+class RateLimited(PyocoError, number=92, kind=Kind.RATE_LIMITED):
+    """too many requests"""
+
+    message_ja = "リクエストが多すぎます"
+    hint = "Send the request again after the seconds in Retry-After; the X-RateLimit headers show what is left."
+    hint_ja = "Retry-After の秒数を待って再送してください。残りは X-RateLimit ヘッダーで確認できます。"
+
+
+class EngineDown(PyocoError, number=93, kind=Kind.BAD_GATEWAY, code="AIRFLOW_DOWN"):
+    """the engine that runs batches does not answer"""
+
+    message_ja = "batch を実行する engine が応答しません"
+    hint = "Try again in a moment; an operator checks Airflow and the PYOCO_AIRFLOW settings with pyoco-client doctor."
+    hint_ja = "少し待って再送してください。Airflow と PYOCO_AIRFLOW の設定は pyoco-client doctor で確認できます。"
+
+
+class StrategyNotFound(PyocoError, number=94, kind=Kind.NOT_FOUND):
+    """there is no such strategy"""
+
+    message_ja = "strategy が見つかりません"
+    hint = "GET /gui/strategies lists the registered ones; PUT /pdca/strategies/{id} registers one."
+    hint_ja = "登録済みの strategy は GET /gui/strategies で確認し、PUT /pdca/strategies/{id} で登録してください。"
+
+
+class ArtifactNotFound(PyocoError, number=95, kind=Kind.NOT_FOUND):
+    """there is no such artifact"""
+
+    message_ja = "artifact が見つかりません"
+    hint = "GET /pdca/recheck/{request_id} lists those of a request; they are kept as long as its run."
+    hint_ja = "request の artifact は GET /pdca/recheck/{request_id} で確認できます。run と同じ期間保管されます。"
 
 
 class InternalError(PyocoError, number=34, kind=Kind.INTERNAL):

@@ -23,7 +23,9 @@ BY_KIND = {
     Kind.MISDIRECTED: errors.InvalidRequest,
     Kind.PRECONDITION: errors.Conflict,
     Kind.RANGE: errors.InvalidRequest,
+    Kind.RATE_LIMITED: errors.Unavailable,
     Kind.UNAVAILABLE: errors.Unavailable,
+    Kind.BAD_GATEWAY: errors.Unavailable,
     Kind.INTERNAL: errors.GatewayFailed,
 }
 

@@ -23,7 +23,8 @@ class _Command(msgspec.Struct, frozen=True, kw_only=True):
 class CreateExecution(_Command, frozen=True, kw_only=True):
     """Request an execution; with a graph, its nodes are known from the start.
 
-    `node_ids` are the nodes of a flow that an engine will run. They are only shown before they start.
+    `node_ids` are the nodes of a flow that an engine will run. They are only shown before they start. `node_inputs` is
+    what each of them gets, in a form of its owner.
     """
 
     request: Request
@@ -31,6 +32,7 @@ class CreateExecution(_Command, frozen=True, kw_only=True):
     graph: Graph | None = None
     node_ids: tuple[NodeId, ...] = ()
     workflow_yaml: str | None = None
+    node_inputs: bytes | None = None
 
 
 class StartExecution(_Command, frozen=True, kw_only=True):

@@ -112,7 +112,12 @@ def _create(execution: Execution, command: CreateExecution) -> Verdict:
         return reject(RejectionReason.TOO_MANY_TAGS)
     labels = tuple(dict.fromkeys(command.labels))
     created = ExecutionCreated(
-        at=command.at, request=command.request, labels=labels, graph=command.graph, workflow_yaml=command.workflow_yaml
+        at=command.at,
+        request=command.request,
+        labels=labels,
+        graph=command.graph,
+        workflow_yaml=command.workflow_yaml,
+        node_inputs=command.node_inputs,
     )
     if command.graph is None:
         return _with_nodes(execution, command, created) if command.node_ids else (created,)

@@ -21,12 +21,16 @@ class _Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 
 
 class ExecutionCreated(_Event, frozen=True, kw_only=True, tag="EXECUTION_CREATED"):
-    """The execution was requested. Holds the whole request, and the only copy of the text of a flow.yaml."""
+    """The execution was requested. Holds the whole request, and the only copy of the text of a flow.yaml.
+
+    `node_inputs` is what its nodes get, in a form of its owner; the only copy, too.
+    """
 
     request: Request
     labels: tuple[str, ...] = ()
     graph: Graph | None = None
     workflow_yaml: str | None = None
+    node_inputs: bytes | None = None
 
 
 class ExecutionQueued(_Event, frozen=True, kw_only=True, tag="EXECUTION_QUEUED"):

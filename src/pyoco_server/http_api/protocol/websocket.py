@@ -47,7 +47,9 @@ _CODES = {
     Kind.CONFLICT: Code.CONFLICT,
     Kind.INVALID: Code.INVALID,
     Kind.TOO_LARGE: Code.INVALID,
+    Kind.RATE_LIMITED: Code.TRY_LATER,
     Kind.UNAVAILABLE: Code.TRY_LATER,
+    Kind.BAD_GATEWAY: Code.TRY_LATER,
 }
 
 

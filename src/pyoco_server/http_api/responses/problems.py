@@ -48,7 +48,9 @@ STATUS = {
     Kind.CONFLICT: 409,
     Kind.PRECONDITION: 412,
     Kind.RANGE: 416,
+    Kind.RATE_LIMITED: 429,
     Kind.UNAVAILABLE: 503,
+    Kind.BAD_GATEWAY: 502,
     Kind.INTERNAL: 500,
 }
 # The contract of these paths wants 403 for an API key that is not accepted; elsewhere it is 401, as HTTP has it.

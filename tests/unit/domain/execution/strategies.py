@@ -115,6 +115,7 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "labels": st.lists(labels, max_size=3, unique=True).map(tuple),
     "graph": st.none() | graphs(),
     "workflow_yaml": st.none() | texts,
+    "node_inputs": st.none() | st.binary(max_size=64),
     "attempt": attempts,
     "worker_id": st.none() | st.sampled_from([WorkerId("w-1"), WorkerId("w-2")]),
     "instance_id": st.none() | instances,
@@ -178,6 +179,7 @@ _PLAIN = _CONTENTS | {
     "code_version": st.sampled_from([None, "3f2a91c07d4e"]),
     "wheels": st.sampled_from([(), (WheelUsed(name="tools-1.0-py3-none-any.whl", sha256="00ff"),)]),
     "workflow_yaml": st.sampled_from([None, "flow: {}"]),
+    "node_inputs": st.sampled_from([None, b"packed"]),
     "graph": st.none() | graphs(_SMALL | st.just(ASK)),
 }
 # A client may omit the attempt or send a wrong one.

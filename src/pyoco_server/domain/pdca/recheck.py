@@ -1,0 +1,72 @@
+"""A request for a recheck: what its execution holds, and how its strategies are divided into batches."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import orjson
+
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.ids import StrategyId
+
+# The flow name of the execution that a request is; its nodes are the batches.
+REQUEST_FLOW = "pdca.request"
+# The flow that workers run for one batch, where no Airflow is configured.
+BATCH_FLOW = "pdca.recheck"
+# Who holds the nodes, whatever gateway drives them.
+ENGINE_WORKER = "pdca-engine"
+MAX_BATCHES = 2_000
+
+Batches = Sequence[Sequence[StrategyId]]
+
+
+class Recheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The input of a request's execution; `nodeInputs` of its first event has the strategies of each batch."""
+
+    kind: str  # recheck | recheck_all
+    reason: str
+    window: Mapping[str, Any]
+    client_id: str
+    batches: int
+    strategies: int
+    engine: str  # the name of the flow or DAG
+    params: Mapping[str, Any] = {}
+    filter: Mapping[str, Any] = {}
+    trace_id: str | None = None
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch of a request, for an engine."""
+
+    request_id: RunId
+    number: int
+    strategies: tuple[StrategyId, ...]
+    recheck: Recheck
+    tenant_id: str | None = None
+
+
+def divide(strategies: Sequence[StrategyId], batch_size: int) -> list[tuple[StrategyId, ...]]:
+    return [tuple(strategies[start : start + batch_size]) for start in range(0, len(strategies), batch_size)]
+
+
+def pack(batches: Batches) -> bytes:
+    """The strategies of all batches, for the first event of a request: 100,000 ids have to fit into one message."""
+    return zlib.compress(orjson.dumps(batches), 6)
+
+
+def unpack(packed: bytes) -> list[tuple[StrategyId, ...]]:
+    return msgspec.convert(orjson.loads(zlib.decompress(packed)), list[tuple[StrategyId, ...]])
+
+
+def child_run_id(request_id: RunId, number: int) -> RunId:
+    """The id of the run of a batch: the same in every gateway, so that a repeated start creates nothing.
+
+    A UUID of version 7 with the time of the request.
+    """
+    digest = sha256(f"{request_id}/{number}".encode()).hexdigest()
+    time = request_id[:13]
+    return RunId(f"{time}-7{digest[:3]}-{'89ab'[int(digest[3], 16) % 4]}{digest[4:7]}-{digest[7:19]}")

@@ -1,0 +1,88 @@
+"""What the PDCA API needs from outside: an engine that runs batches, and a store of artifacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from pyoco_server.domain.pdca.recheck import Batch
+from pyoco_server.domain.pdca.strategies import StrategyResult
+
+
+class BatchState(Enum):
+    """The state of a batch in its engine. MISSING: it was never started there, or is forgotten."""
+
+    MISSING = "missing"
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    __hash__ = object.__hash__
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a batch made."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+class BatchOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a finished batch reports. `error` is set when it failed."""
+
+    results: tuple[StrategyResult, ...] = ()
+    reports: tuple[Report, ...] = ()
+    error: str | None = None
+
+
+class BatchEngine(Protocol):
+    """Runs batches. Every method may be repeated, by any gateway: the engine's id of a batch follows from the batch.
+
+    Methods raise `EngineDown` when the engine does not answer, and are then tried again later.
+    """
+
+    @property
+    def name(self) -> str:
+        """The flow or DAG that runs a batch."""
+
+    async def check(self) -> None:
+        """Whether requests can be accepted now; `EngineDown` if not, within 3 s."""
+
+    def run_id(self, batch: Batch) -> str:
+        """The engine's id of the batch."""
+
+    async def start(self, batch: Batch) -> None:
+        """Start the batch unless it was started before."""
+
+    async def states(self, batches: Sequence[Batch]) -> Mapping[int, BatchState]:
+        """The states of these batches of one request, by number."""
+
+    async def outcome(self, batch: Batch) -> BatchOutcome:
+        """The results of a finished batch."""
+
+    async def cancel(self, batch: Batch) -> None:
+        """Ask the engine to stop the batch; `states` shows when it has."""
+
+
+class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
+    """The content of an artifact."""
+
+    media_type: str
+    data: bytes
+
+
+class ArtifactStore(Protocol):
+    """Files by id in the object store. An id is made of the id of its run and never reused for other content."""
+
+    async def put(self, artifact_id: str, artifact: StoredArtifact) -> None:
+        """Store the file; a repeated call with the same content changes nothing."""
+
+    async def get(self, artifact_id: str) -> StoredArtifact | None: ...
+    async def delete(self, artifact_id: str) -> None:
+        """Remove the file; a missing one is no error."""
