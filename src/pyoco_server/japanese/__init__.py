@@ -21,6 +21,7 @@ AREAS = {
         "executions",
         "flow_yaml",
         "graphs",
+        "pdca",
         "requests",
         "sdk",
         "settings",
