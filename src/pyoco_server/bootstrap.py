@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, find_running
+from pyoco_server.adapters.jetstream.artifact_store import JetStreamArtifactStore
 from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
@@ -57,6 +58,7 @@ from pyoco_server.stores import (
     IdempotencyStore,
     KeyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
     TicketStore,
     WheelHistory,
@@ -245,6 +247,8 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
         graphs=GraphStore(bucket(config.graphs_kv_bucket)),
         idempotency=IdempotencyStore(bucket(config.idempotency_kv_bucket)),
         tickets=TicketStore(bucket(config.tickets_kv_bucket)),
+        artifacts=JetStreamArtifactStore(connection, config, facts, clock),
+        signing_keys=SigningKeyStore(bucket(config.signing_keys_kv_bucket)),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.recheck import Batch
 from pyoco_server.domain.pdca.strategies import StrategyResult
 
@@ -77,12 +78,19 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+# An artifact is one message: it is stored as a whole or not at all. NATS accepts 1 MiB by default.
+MAX_ARTIFACT_BYTES = 512 * 1024
+
+
 class ArtifactStore(Protocol):
-    """Files by id in the object store. An id is made of the id of its run and never reused for other content."""
+    """Files by id in the object store. An id (`artifact_id`) begins with its request and has one content."""
 
     async def put(self, artifact_id: str, artifact: StoredArtifact) -> None:
-        """Store the file; a repeated call with the same content changes nothing."""
+        """Store the file; a repeated call with the same content changes nothing.
+
+        Raises `RequestTooLarge` beyond `MAX_ARTIFACT_BYTES`.
+        """
 
     async def get(self, artifact_id: str) -> StoredArtifact | None: ...
-    async def delete(self, artifact_id: str) -> None:
-        """Remove the file; a missing one is no error."""
+    async def delete_of(self, request_id: RunId) -> None:
+        """Remove the files of a request; without any it does nothing."""

@@ -15,6 +15,8 @@ from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.pdca.artifacts import ArtifactService
+from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -45,6 +47,8 @@ class Services:
     tickets: TicketService
     dead_letters: DeadLetterService
     readiness: ReadinessService
+    requests: RequestService
+    artifacts: ArtifactService
     authenticator: Authenticator | None = None
 
     def end_streams(self) -> None:
