@@ -25,6 +25,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.ports import Clock, RunIndex
+from pyoco_server.ports.pdca import BatchEngine
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
 from pyoco_server.services.auth.authenticator import Authenticator
@@ -39,9 +40,15 @@ from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.flows import FlowService
+from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
+from pyoco_server.services.pdca.artifacts import ArtifactService, SharedSigningKeys
+from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.flow_engine import FlowEngine
+from pyoco_server.services.pdca.interim import InterimStrategies
+from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
@@ -96,14 +103,14 @@ async def open_stores(config: NatsBackendConfig, *, name: str) -> AsyncIterator[
 @asynccontextmanager
 async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
     """The services of a gateway, with its own index and its background tasks."""
-    async with _connected(config, "pyoco-gateway") as (connection, facts):
+    async with _connected(config, "pyoco-gateway") as (connection, facts), _other_engine(config) as engine:
         stores = stores_on(connection, facts, config)
         feed = feed_on(connection, facts, config)
         authenticator = _authenticator(connection, facts, config, stores.clock)
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
-            services = build_services(stores, index, indexer, config, authenticator)
+            services = build_services(stores, index, indexer, config, authenticator, engine)
             jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -114,6 +121,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                         _run_when_caught_up(indexer, jobs),
                         services.executions.cache.run(),
                         services.claims.queue.run(),
+                        _drive_when_caught_up(indexer, services.batches),
                     )
                 ]
                 if authenticator is not None and authenticator.keyring is not None:
@@ -135,8 +143,9 @@ def build_services(
     indexer: Indexer,
     config: NatsBackendConfig,
     authenticator: Authenticator | None = None,
+    engine: BatchEngine | None = None,
 ) -> Services:
-    """The services over these stores; nothing runs yet."""
+    """The services over these stores; nothing runs yet. Without an engine, workers run the batches of requests."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
     topics = RunTopics(stores, config, _most_streams(config))
     cache = ExecutionCache(stores, on_ready=indexer.look_now)
@@ -144,6 +153,12 @@ def build_services(
     heavy = asyncio.Semaphore(HEAVY_LISTS)
     lists = ListService(stores=stores, index=index, indexer=indexer, cache=cache, heavy=heavy)
     queue = ClaimQueue(index, indexer, stores.clock)
+    roster = GatewayRoster(own_id=stores.ids.instance_id())
+    if engine is None:
+        tag, concurrency = config.pdca_tag or config.default_tag, config.pdca_concurrency
+        engine = FlowEngine(submits=executions, index=index, tag=tag, concurrency=concurrency)
+    batches = BatchDriver(executions, index, engine, roster)
+    indexer.on_indexed(batches.on_indexed)
     return Services(
         config=config,
         stores=stores,
@@ -162,8 +177,21 @@ def build_services(
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
         readiness=ReadinessService(stores, indexer),
+        roster=roster,
+        batch_engine=engine,
+        batches=batches,
+        requests=RequestService(
+            executions=executions, strategies=InterimStrategies(stores), engine=engine, wake=batches.wake
+        ),
+        artifacts=ArtifactService(stores=stores, executions=executions, keys=SharedSigningKeys(stores)),
         authenticator=authenticator,
     )
+
+
+@asynccontextmanager
+async def _other_engine(config: NatsBackendConfig) -> AsyncIterator[BatchEngine | None]:
+    """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
+    yield None
 
 
 def _most_streams(config: NatsBackendConfig) -> int:
@@ -201,6 +229,12 @@ async def _run_when_caught_up(indexer: Indexer, jobs: Sequence[Periodic]) -> Non
     async with asyncio.TaskGroup() as group:
         for job in jobs:
             group.create_task(job.run())
+
+
+async def _drive_when_caught_up(indexer: Indexer, batches: BatchDriver) -> None:
+    """Requests are found in the index."""
+    await indexer.wait_caught_up()
+    await batches.run()
 
 
 @asynccontextmanager

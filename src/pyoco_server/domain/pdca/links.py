@@ -1,7 +1,7 @@
 """Signed links to artifacts: the keys that sign them, and how long each is accepted. Pure.
 
-    key      signs for a day ─────────────▶ replaced ── its links end ──▶ refused
-    next key                               signs for a day ─────────────▶ …
+key      signs for a day ─────────────▶ replaced ── its links end ──▶ refused
+next key                               signs for a day ─────────────▶ …
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ def response_for(request: HTTPConnection, error: PyocoError, status: int | None 
     """The response of an error, with the status of its kind unless given; logs it."""
     path: str = request.scope["path"]  # the URL would depend on the Host header
     dialect = dialect_of(path)
-    if status is None or dialect is PDCA and status != METHOD_NOT_ALLOWED:
+    if status is None or (dialect is PDCA and status != METHOD_NOT_ALLOWED):
         status = status_of(error, path)
     context = {"path": path, "method": request.scope.get("method"), "status": status}
     context |= {name: request.scope.get(name) for name in ("request_id", "correlation_id")}

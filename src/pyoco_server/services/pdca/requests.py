@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -87,6 +87,7 @@ class RequestService:
     executions: ExecutionService
     strategies: Strategies
     engine: BatchEngine
+    wake: Callable[[RunId], None]
 
     async def accept(self, asked: Asked, caller: Caller, attempt: IdempotentAttempt) -> Accepted:
         """Store and start a request; once this returns, killing any process cannot lose it.
@@ -122,7 +123,7 @@ class RequestService:
             node_inputs=packed,
         )
         started = await self.executions.create_and_start(create, run_id, attempt.context)
-        return await self._complete_empty(started, attempt.context)
+        return await self._begin(started, attempt.context)
 
     async def show(self, run_id: RunId, *, tenant_filter: str | None) -> Shown:
         """A request of this tenant; `RunNotFound` for any other execution."""
@@ -151,14 +152,16 @@ class RequestService:
     async def _start(self, execution: Execution, context: CommandContext) -> Accepted:
         # A commit of its own: the id of the context is that of the creation.
         own = replace(context, commit_id=None, resumed=False, hold=None)
-        return await self._complete_empty((await self.executions.start(execution.execution_id, own)).execution, own)
+        return await self._begin((await self.executions.start(execution.execution_id, own)).execution, own)
 
-    async def _complete_empty(self, execution: Execution, context: CommandContext) -> Accepted:
+    async def _begin(self, execution: Execution, context: CommandContext) -> Accepted:
+        """Complete a request without batches at once; the driver takes any other."""
         recheck = recheck_of(execution)
         if not execution.nodes and not execution.status.is_terminal:
             end = CompleteExecution(at=self.executions.stores.clock.now())
             own = replace(context, commit_id=None, resumed=False, hold=None)
             await self.executions.command(execution.execution_id, end, own)
+        self.wake(execution.execution_id)
         first = self._run(execution.execution_id, 1, recheck) if recheck.batches else None
         return _accepted(execution.execution_id, recheck, first)
 

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.pdca import recheck_schemas as schemas
 from pyoco_server.http_api.api.pdca.recheck_routes import in_time
 from pyoco_server.http_api.dependencies import ArtifactsDep, CallerDep, given_once
-from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.middleware.authentication import public_route, requires_scope
 from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.protocol.times import rfc3339
@@ -71,9 +71,7 @@ async def get_artifact_url(
 @public_route
 async def get_artifact(artifact_id: IdPath, artifacts: ArtifactsDep, query: Annotated[LinkQuery, Query()]) -> Response:
     """The file of a link. Whoever has the link may read it until it expires."""
-    link = ArtifactLink(
-        artifact_id=artifact_id, expires=query.expires, key_id=query.key, signature=query.signature
-    )
+    link = ArtifactLink(artifact_id=artifact_id, expires=query.expires, key_id=query.key, signature=query.signature)
     async with in_time():
         found = await artifacts.follow(link)
     is_media_type = _MEDIA_TYPE.fullmatch(found.media_type) is not None

@@ -117,7 +117,7 @@ class RecheckParams(Strict):
         list[Literal["winrate", "sharpe", "max_dd"]],
         Field(max_length=3, description="Which measures to compute again; none: all.", examples=[["sharpe"]]),
         AfterValidator(_distinct),
-    ] = []
+    ] = Field(default=[])
     retrain: bool = Field(default=False, strict=True)
 
     def plain(self) -> dict[str, Any]:
@@ -153,9 +153,9 @@ class RecheckRequest(Strict):
 class RecheckFilter(Strict):
     """Each part admits any of its values; a missing or empty one admits all."""
 
-    tags_any: Words = []
-    health: Annotated[list[HealthName], Field(max_length=3), AfterValidator(_distinct)] = []
-    instrument_any: Words = []
+    tags_any: Words = Field(default=[])
+    health: Annotated[list[HealthName], Field(max_length=3), AfterValidator(_distinct)] = Field(default=[])
+    instrument_any: Words = Field(default=[])
 
     def plain(self) -> dict[str, Any]:
         return self.model_dump(exclude_defaults=True)

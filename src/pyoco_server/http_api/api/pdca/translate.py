@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.domain.execution.state import Execution, Status
+from pyoco_server.domain.execution.state import Status
 from pyoco_server.domain.pdca.ids import ulid_of
+from pyoco_server.domain.pdca.recheck import ENGINE_UNREACHABLE, unreachable_since
 from pyoco_server.http_api.protocol.times import rfc3339
 from pyoco_server.services.pdca.requests import Accepted, Shown
 
@@ -30,7 +31,7 @@ def accepted_out(accepted: Accepted) -> dict[str, Any]:
 
 def status_out(shown: Shown) -> dict[str, Any]:
     execution, progress = shown.execution, shown.progress
-    note = _note(execution)
+    since = unreachable_since(execution)
     return {
         "request_id": ulid_of(execution.execution_id),
         "status": _STATUSES[execution.status],
@@ -49,9 +50,4 @@ def status_out(shown: Shown) -> dict[str, Any]:
         "last_update": rfc3339(progress.last_update),
         "artifacts": [msgspec.to_builtins(artifact) for artifact in progress.artifacts],
         "dag": {"name": shown.engine, "run_ids": shown.runs},
-    } | ({} if note is None else {"note": note})
-
-
-def _note(execution: Execution) -> str | None:
-    """What a running batch reports: that the engine does not answer."""
-    return next((node.message for node in execution.nodes.values() if node.status.is_held and node.message), None)
+    } | ({} if since is None else {"note": f"{ENGINE_UNREACHABLE}{since}"})
