@@ -103,7 +103,8 @@ class JetStreamArtifactStore:
 
     def _plain(self, artifact_id: str, meta: _Meta, size: int) -> dict[str, Any]:
         at = datetime.fromtimestamp(self._clock.now(), UTC).isoformat().replace("+00:00", "Z")
-        return msgspec.to_builtins(meta) | {
+        return {
+            **msgspec.to_builtins(meta),
             "name": artifact_id,
             "options": {"max_chunk_size": MAX_ARTIFACT_BYTES},
             "bucket": self._bucket,

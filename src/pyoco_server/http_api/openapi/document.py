@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -133,5 +132,5 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
         operation["responses"].setdefault(status, {"description": description, "content": content})
 
 
-def _mistakes(dialect: Dialect) -> Mapping[str, str]:
+def _mistakes(dialect: Dialect) -> dict[str, str]:
     return _PDCA_MISTAKES if dialect is PDCA else _MISTAKES

@@ -35,6 +35,7 @@ REPLAYED = "Idempotency-Replayed"
 KEPT_HEADERS = ("location", "etag")
 # Digested within a millisecond; a larger body is digested in a thread.
 QUICK_BYTES = 16 * 1024
+ANY_KEY = (1, MAX_KEY_CHARS)
 
 _ANEW = "__pyoco_answered_anew__"
 _NAMES = frozenset(name.lower().encode() for name in HEADERS)
@@ -62,15 +63,15 @@ class IdempotentRequest:
         required: bool = False,
         replay_status: int | None = None,
         new_id: Callable[[], str] = str,
-        key_chars: tuple[int, int] = (1, MAX_KEY_CHARS),
+        key_chars: tuple[int, int] = ANY_KEY,
     ) -> None:
         self._request = request
         self._digest = digest
         self._key = _key_of(request)
         if required and self._key is None:
-            raise IdempotencyKeyRequired
+            raise IdempotencyKeyRequired(None if key_chars == ANY_KEY else _wanted(key_chars))
         if self._key is not None and not key_chars[0] <= len(self._key) <= key_chars[1]:
-            raise InvalidRequest(f"the idempotency key must have {key_chars[0]} to {key_chars[1]} characters")
+            raise InvalidRequest(_wanted(key_chars))
         self._replay_status = replay_status
         self._new_id = new_id
         self.attempt: IdempotentAttempt | None = None
@@ -158,7 +159,7 @@ def is_answered_anew(endpoint: object) -> bool:
     return hasattr(endpoint, _ANEW)
 
 
-def parameters(*, required: bool = False, key_chars: tuple[int, int] = (1, MAX_KEY_CHARS)) -> list[dict[str, Any]]:
+def parameters(*, required: bool = False, key_chars: tuple[int, int] = ANY_KEY) -> list[dict[str, Any]]:
     """Both headers, for the OpenAPI document."""
     about = (
         "Sent again with the same key, the request is answered as before and done once; with the same key and another "
@@ -171,6 +172,11 @@ def parameters(*, required: bool = False, key_chars: tuple[int, int] = (1, MAX_K
         {"name": HEADERS[0], "in": "header", "required": required, "description": about, "schema": schema},
         {"name": HEADERS[1], "in": "header", "required": False, "description": other, "schema": schema},
     ]
+
+
+def _wanted(key_chars: tuple[int, int]) -> str:
+    least, most = key_chars
+    return f"the header Idempotency-Key needs {least} to {most} characters, for example a ULID or a UUID"
 
 
 def _digest_of(body: bytes, leave_out: Collection[str]) -> str:

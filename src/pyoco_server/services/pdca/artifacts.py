@@ -93,11 +93,8 @@ class ArtifactService:
 
     async def link(self, artifact_id: str, *, tenant_filter: str | None) -> ArtifactLink:
         """A link that is valid for `LINK_SEC`; `ArtifactNotFound` for another tenant's."""
-        request_id = request_of_artifact(artifact_id)
-        if (
-            not await self._is_visible(request_id, tenant_filter)
-            or await self.stores.artifacts.get(artifact_id) is None
-        ):
+        is_visible = await self._is_visible(request_of_artifact(artifact_id), tenant_filter)
+        if not is_visible or await self.stores.artifacts.get(artifact_id) is None:
             raise ArtifactNotFound
         key, expires = await self.keys.current(), int(self.stores.clock.now() + LINK_SEC)
         signature = signature_of(key, artifact_id, expires)

@@ -8,7 +8,7 @@ from pyoco_server.domain.execution.state import NodeStatus
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.ids import StrategyId, number_of
 from pyoco_server.domain.pdca.recheck import REQUEST_FLOW, unpack
-from pyoco_server.domain.pdca.strategies import Health, RequestProgress, StrategyFilter, read_output
+from pyoco_server.domain.pdca.strategies import Artifact, Health, RequestProgress, StrategyFilter, read_output
 from pyoco_server.errors import InvalidRequest, StrategyNotFound
 from pyoco_server.services.context import Stores
 from pyoco_server.services.executions.service import read_whole
@@ -38,7 +38,7 @@ class InterimStrategies:
         plan = unpack(first.commit.events[0].node_inputs or b"")  # type: ignore[union-attr]
         health = dict.fromkeys(Health, 0)
         success = failed = batches = 0
-        artifacts = []
+        artifacts: list[Artifact] = []
         for node in execution.nodes.values():
             if not node.status.is_terminal:
                 continue

@@ -34,6 +34,7 @@ from pyoco_server.services.idempotency import IdempotentAttempt
 
 # The label of every request; with its id, that of one.
 LABEL = "pdca"
+NO_REQUEST = "there is no request with this id"
 # Packing as many takes tens of milliseconds.
 QUICK_STRATEGIES = 1_000
 
@@ -127,12 +128,16 @@ class RequestService:
 
     async def show(self, run_id: RunId, *, tenant_filter: str | None) -> Shown:
         """A request of this tenant; `RunNotFound` for any other execution."""
-        execution = await self.executions.look(run_id, tenant_filter=tenant_filter)
+        unknown = RunNotFound(NO_REQUEST)
+        try:
+            execution = await self.executions.look(run_id, tenant_filter=tenant_filter)
+        except RunNotFound:
+            raise unknown from None
         if execution.request.flow_name != REQUEST_FLOW:
-            raise RunNotFound(run_id=run_id)
+            raise unknown
         progress = await self.strategies.progress(run_id, version=execution.version)
         if progress is None:
-            raise RunNotFound(run_id=run_id)
+            raise unknown
         recheck = recheck_of(execution)
         started = [number_of(node.node_id) for node in execution.nodes.values() if node.attempt]
         runs = [self._run(run_id, number, recheck) for number in started]
