@@ -86,6 +86,9 @@ class DocumentedApp(FastAPI):
                 scopes = required_scopes(route)
                 for method in route.methods or ():
                     operation = document["paths"][route.path_format][method.lower()]
+                    if dialect_of(route.path) is PDCA:
+                        # The framework adds it to every operation with parameters; here it is a 400.
+                        operation["responses"].pop("422", None)
                     _describe(operation, scopes, route.path, is_one_enough=is_one_enough(route))
                     if method in _CHANGING and not is_answered_anew(route.endpoint):
                         _describe_keys(operation)
