@@ -28,7 +28,8 @@ _MISTAKES = {
     "421": "A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS`",
     "422": "An invalid request, for example a query parameter that the operation does not have",
 }
-_PDCA_MISTAKES = {"400": "An invalid request: the message says what is wrong"}
+# The operations describe their 400 themselves.
+_PDCA_MISTAKES: dict[str, str] = {}
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _REPLAYED = {
     "description": "`true`: the stored answer of an earlier request with the same key.",

@@ -19,7 +19,7 @@ TEXTS = {
     "the header Idempotency-Key needs {least} to {most} characters, for example a ULID or a UUID": (
         "Idempotency-Key ヘッダーに {least}〜{most} 文字の値（ULID や UUID など）を指定してください"
     ),
-    "{why:ja}: raise batch_size (at most 100), or choose fewer strategies by the filter": (
+    "{why}: raise batch_size (at most 100), or choose fewer strategies by the filter": (
         "{why:ja}: batch_size を上げるか（最大 100）、filter で strategy を減らしてください"
     ),
     "{count} batches are more than {most}": "batch が {count} 個あり、上限の {most} 個を超えています",

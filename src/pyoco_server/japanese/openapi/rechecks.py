@@ -69,7 +69,7 @@ TEXTS = {
     "A batch is completed when it has ended, with success or not; its strategies with it.": (
         "成功でも失敗でも、終わった batch とその strategy を完了と数えます。"
     ),
-    "A ULID.": "ULID。",
+    "A ULID.": "ULID です。",
     "The request is stored; a dry run is not.": "request は保存済みです（dry run を除く）。",
     "A cancelled request has failed.": "取り消された request は failed です。",
     "Why it does not go on at present; absent: nothing is known.": "進んでいない理由。分からなければ省略されます。",
@@ -78,7 +78,6 @@ TEXTS = {
     "Of the completed strategies: those of batches that succeeded and failed, and their health.": (
         "完了した strategy のうち、成功した batch と失敗した batch のものの数と、その health。"
     ),
-    "An invalid request: the message says what is wrong": "不正なリクエスト。理由は message にあります",
     "Bad Request": "不正なリクエスト",
     "Too Many Requests": "リクエストが多すぎます",
     "Bad Gateway": "engine が応答しません",
