@@ -19,11 +19,12 @@ from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.adapters.sqlite.results import SqliteStrategyResults
 from pyoco_server.adapters.system import SystemClock, SystemIds, open_file_limit
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.ports import Clock, RunIndex
+from pyoco_server.ports import Clock, RunIndex, StrategyResults
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
 from pyoco_server.services.auth.authenticator import Authenticator
@@ -41,6 +42,9 @@ from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
+from pyoco_server.services.pdca.result_projector import ResultProjector
+from pyoco_server.services.pdca.strategies import StrategyService
+from pyoco_server.services.pdca.strategy_tables import StrategyTables
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
@@ -58,12 +62,15 @@ from pyoco_server.stores import (
     KeyStore,
     LogStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
 )
 
 INDEX_NAME = "runs.sqlite"
+# Beside the index.
+RESULTS_NAME = "pdca.sqlite"
 # Of open files, for what is no stream: requests and probes, the broker, the index, uploads.
 RESERVED_FILES = 256
 
@@ -98,10 +105,14 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
         stores = stores_on(connection, facts, config)
         feed = feed_on(connection, facts, config)
         authenticator = _authenticator(connection, facts, config, stores.clock)
-        with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
+        with (
+            _index_file(config) as file,
+            closing(SqliteRunIndex.open(file)) as index,
+            closing(SqliteStrategyResults.open(file.with_name(RESULTS_NAME))) as results,
+        ):
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
-            services = build_services(stores, index, indexer, config, authenticator)
+            services = build_services(stores, index, indexer, config, authenticator, results=results)
             jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -112,6 +123,8 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                         _run_when_caught_up(indexer, jobs),
                         services.executions.cache.run(),
                         services.claims.queue.run(),
+                        services.strategies.tables.run(),
+                        services.strategies.projector.run(),
                     )
                 ]
                 if authenticator is not None and authenticator.keyring is not None:
@@ -133,6 +146,8 @@ def build_services(
     indexer: Indexer,
     config: NatsBackendConfig,
     authenticator: Authenticator | None = None,
+    *,
+    results: StrategyResults,
 ) -> Services:
     """The services over these stores; nothing runs yet."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
@@ -142,6 +157,8 @@ def build_services(
     heavy = asyncio.Semaphore(HEAVY_LISTS)
     lists = ListService(stores=stores, index=index, indexer=indexer, cache=cache, heavy=heavy)
     queue = ClaimQueue(index, indexer, stores.clock)
+    tables = StrategyTables(stores.strategies, results)
+    projector = ResultProjector(stores, index, indexer, results, tables, retention_sec=config.run_retention_sec)
     return Services(
         config=config,
         stores=stores,
@@ -153,6 +170,7 @@ def build_services(
         run_logs=RunLogService(executions=executions, topics=topics, heavy=heavy),
         explanations=ExplainService(executions=executions, lists=lists, fleet=fleet),
         graphs=GraphService(stores=stores, fleet=fleet),
+        strategies=StrategyService(stores=stores, results=results, tables=tables, projector=projector),
         flows=FlowService(fleet=fleet, lists=lists),
         wheels=WheelService(stores),
         fleet=fleet,
@@ -243,6 +261,7 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
         wheels=JetStreamWheelStore(connection, config, facts, clock),
         wheel_history=WheelHistory(bucket(config.wheel_history_kv_bucket)),
         graphs=GraphStore(bucket(config.graphs_kv_bucket)),
+        strategies=StrategyStore(bucket(config.strategies_kv_bucket)),
         idempotency=IdempotencyStore(bucket(config.idempotency_kv_bucket)),
         tickets=TicketStore(bucket(config.tickets_kv_bucket)),
         clock=clock,

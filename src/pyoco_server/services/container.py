@@ -15,6 +15,7 @@ from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -38,6 +39,7 @@ class Services:
     run_logs: RunLogService
     explanations: ExplainService
     graphs: GraphService
+    strategies: StrategyService
     flows: FlowService
     wheels: WheelService
     fleet: FleetView

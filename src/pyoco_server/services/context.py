@@ -17,6 +17,7 @@ from pyoco_server.stores import (
     IdempotencyStore,
     LogStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
@@ -48,6 +49,7 @@ class Stores:
     wheels: WheelStore
     wheel_history: WheelHistory
     graphs: GraphStore
+    strategies: StrategyStore
     idempotency: IdempotencyStore
     tickets: TicketStore
     clock: Clock
