@@ -28,12 +28,14 @@ from pyoco_server.stores import (
     IdempotencyStore,
     LoadedSnapshot,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
     StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.testing.artifacts import MemoryArtifactStore
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.signals import MemorySignals
@@ -183,6 +185,8 @@ class SharedStores:
             strategies=StrategyStore(MemoryKeyValue(loop.time)),
             idempotency=IdempotencyStore(MemoryKeyValue(loop.time)),
             tickets=TicketStore(MemoryKeyValue(loop.time)),
+            artifacts=MemoryArtifactStore(),
+            signing_keys=SigningKeyStore(MemoryKeyValue(loop.time)),
             clock=clock,
             ids=CountedIds(),
             durability="buffered",

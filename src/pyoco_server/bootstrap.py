@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, find_running
+from pyoco_server.adapters.jetstream.artifact_store import JetStreamArtifactStore
 from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
@@ -25,6 +26,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.ports import Clock, RunIndex, StrategyResults
+from pyoco_server.ports.pdca import BatchEngine
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
 from pyoco_server.services.auth.authenticator import Authenticator
@@ -39,9 +41,14 @@ from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.flows import FlowService
+from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
+from pyoco_server.services.pdca.artifacts import ArtifactService, SharedSigningKeys
+from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.flow_engine import FlowEngine
+from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.result_projector import ResultProjector
 from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.pdca.strategy_tables import StrategyTables
@@ -61,6 +68,7 @@ from pyoco_server.stores import (
     IdempotencyStore,
     KeyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
     StrategyStore,
     TicketStore,
@@ -101,7 +109,7 @@ async def open_stores(config: NatsBackendConfig, *, name: str) -> AsyncIterator[
 @asynccontextmanager
 async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
     """The services of a gateway, with its own index and its background tasks."""
-    async with _connected(config, "pyoco-gateway") as (connection, facts):
+    async with _connected(config, "pyoco-gateway") as (connection, facts), _other_engine(config) as engine:
         stores = stores_on(connection, facts, config)
         feed = feed_on(connection, facts, config)
         authenticator = _authenticator(connection, facts, config, stores.clock)
@@ -112,7 +120,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
         ):
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
-            services = build_services(stores, index, indexer, config, authenticator, results=results)
+            services = build_services(stores, index, indexer, config, authenticator, engine, results=results)
             jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -125,6 +133,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                         services.claims.queue.run(),
                         services.strategies.tables.run(),
                         services.strategies.projector.run(),
+                        _drive_when_caught_up(indexer, services.batches),
                     )
                 ]
                 if authenticator is not None and authenticator.keyring is not None:
@@ -146,10 +155,11 @@ def build_services(
     indexer: Indexer,
     config: NatsBackendConfig,
     authenticator: Authenticator | None = None,
+    engine: BatchEngine | None = None,
     *,
     results: StrategyResults,
 ) -> Services:
-    """The services over these stores; nothing runs yet."""
+    """The services over these stores; nothing runs yet. Without an engine, workers run the batches of requests."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
     topics = RunTopics(stores, config, _most_streams(config))
     cache = ExecutionCache(stores, on_ready=indexer.look_now)
@@ -159,6 +169,14 @@ def build_services(
     queue = ClaimQueue(index, indexer, stores.clock)
     tables = StrategyTables(stores.strategies, results)
     projector = ResultProjector(stores, index, indexer, results, tables, retention_sec=config.run_retention_sec)
+    strategies = StrategyService(stores=stores, results=results, tables=tables, projector=projector)
+    indexer.on_indexed(projector.on_indexed)
+    roster = GatewayRoster(own_id=stores.ids.instance_id())
+    if engine is None:
+        tag, concurrency = config.pdca_tag or config.default_tag, config.pdca_concurrency
+        engine = FlowEngine(submits=executions, index=index, tag=tag, concurrency=concurrency)
+    batches = BatchDriver(executions, index, engine, roster)
+    indexer.on_indexed(batches.on_indexed)
     return Services(
         config=config,
         stores=stores,
@@ -170,7 +188,7 @@ def build_services(
         run_logs=RunLogService(executions=executions, topics=topics, heavy=heavy),
         explanations=ExplainService(executions=executions, lists=lists, fleet=fleet),
         graphs=GraphService(stores=stores, fleet=fleet),
-        strategies=StrategyService(stores=stores, results=results, tables=tables, projector=projector),
+        strategies=strategies,
         flows=FlowService(fleet=fleet, lists=lists),
         wheels=WheelService(stores),
         fleet=fleet,
@@ -178,8 +196,19 @@ def build_services(
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
         readiness=ReadinessService(stores, indexer),
+        roster=roster,
+        batch_engine=engine,
+        batches=batches,
+        requests=RequestService(executions=executions, strategies=strategies, engine=engine, wake=batches.wake),
+        artifacts=ArtifactService(stores=stores, executions=executions, keys=SharedSigningKeys(stores)),
         authenticator=authenticator,
     )
+
+
+@asynccontextmanager
+async def _other_engine(config: NatsBackendConfig) -> AsyncIterator[BatchEngine | None]:
+    """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
+    yield None
 
 
 def _most_streams(config: NatsBackendConfig) -> int:
@@ -217,6 +246,12 @@ async def _run_when_caught_up(indexer: Indexer, jobs: Sequence[Periodic]) -> Non
     async with asyncio.TaskGroup() as group:
         for job in jobs:
             group.create_task(job.run())
+
+
+async def _drive_when_caught_up(indexer: Indexer, batches: BatchDriver) -> None:
+    """Requests are found in the index."""
+    await indexer.wait_caught_up()
+    await batches.run()
 
 
 @asynccontextmanager
@@ -264,6 +299,8 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
         strategies=StrategyStore(bucket(config.strategies_kv_bucket)),
         idempotency=IdempotencyStore(bucket(config.idempotency_kv_bucket)),
         tickets=TicketStore(bucket(config.tickets_kv_bucket)),
+        artifacts=JetStreamArtifactStore(connection, config, facts, clock),
+        signing_keys=SigningKeyStore(bucket(config.signing_keys_kv_bucket)),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,

@@ -21,12 +21,14 @@ from pyoco_server.stores import (
     IdempotencyStore,
     KeyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
     StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.testing.artifacts import MemoryArtifactStore
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.signals import MemorySignals
@@ -68,6 +70,8 @@ def memory_ports(events: MemorySubjectLog | None = None) -> Ports:
         strategies=StrategyStore(MemoryKeyValue()),
         idempotency=IdempotencyStore(MemoryKeyValue()),
         tickets=TicketStore(MemoryKeyValue()),
+        artifacts=MemoryArtifactStore(),
+        signing_keys=SigningKeyStore(MemoryKeyValue()),
         clock=SystemClock(),
         ids=SystemIds(),
         durability="buffered",

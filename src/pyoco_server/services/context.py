@@ -10,12 +10,14 @@ import msgspec
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.ids import CommitId
 from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Signals, WheelStore
+from pyoco_server.ports.pdca import ArtifactStore
 from pyoco_server.stores import (
     DeadLetters,
     EventLog,
     GraphStore,
     IdempotencyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
     StrategyStore,
     TicketStore,
@@ -52,6 +54,8 @@ class Stores:
     strategies: StrategyStore
     idempotency: IdempotencyStore
     tickets: TicketStore
+    artifacts: ArtifactStore
+    signing_keys: SigningKeyStore
     clock: Clock
     ids: Ids
     durability: Durability

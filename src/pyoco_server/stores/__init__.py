@@ -17,6 +17,7 @@ from pyoco_server.stores.idempotency import IdempotencyStore as IdempotencyStore
 from pyoco_server.stores.idempotency import StoredRecord as StoredRecord
 from pyoco_server.stores.run_logs import LogStore as LogStore
 from pyoco_server.stores.run_logs import StoredChunk as StoredChunk
+from pyoco_server.stores.signing_keys import SigningKeyStore as SigningKeyStore
 from pyoco_server.stores.snapshots import LoadedSnapshot as LoadedSnapshot
 from pyoco_server.stores.snapshots import SnapshotStore as SnapshotStore
 from pyoco_server.stores.strategies import StrategyStore as StrategyStore

@@ -92,6 +92,8 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
         # A full bucket drops its oldest tickets: they are valid for seconds only.
         _bucket(config, config.tickets_kv_bucket, max_age=TICKETS_KEPT_SEC * NS, max_msgs=MAX_TICKETS, discard="old"),
         _object_store(config, config.wheel_object_store_bucket),
+        _object_store(config, config.artifact_object_store_bucket),
+        _bucket(config, config.signing_keys_kv_bucket),
     )
 
 

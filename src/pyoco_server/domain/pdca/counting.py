@@ -56,7 +56,7 @@ class BatchStatus(Enum):
 
 
 class CountedBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch as it is counted. `success` and `health` (in the order of `Health`) count its results."""
+    """One batch as it is counted. `health` counts its results, in the order of `Health`."""
 
     strategies: tuple[StrategyId, ...]
     status: BatchStatus = BatchStatus.OPEN
@@ -115,11 +115,13 @@ def count(commits: Iterable[StoredCommit], request: CountedRequest | None, run_i
 
 
 def progress_of(request: CountedRequest) -> RequestProgress:
-    """How far the request is."""
+    """How far the request is. The health of a strategy without a result is unknown."""
     batches = request.batches.values()
     ended = [batch for batch in batches if batch.status is not BatchStatus.OPEN]
     completed = sum(len(batch.strategies) for batch in ended)
     success = sum(batch.success for batch in ended)
+    health = {health: sum(batch.health[place] for batch in ended) for place, health in enumerate(Health)}
+    health[Health.UNKNOWN] += completed - success
     return RequestProgress(
         version=request.version,
         total_batches=len(request.batches),
@@ -128,7 +130,7 @@ def progress_of(request: CountedRequest) -> RequestProgress:
         completed_strategies=completed,
         success=success,
         failed=completed - success,
-        health={health: sum(batch.health[place] for batch in ended) for place, health in enumerate(Health)},
+        health=health,
         artifacts=tuple(artifact for batch in ended for artifact in batch.artifacts),
         last_update=request.last_update,
     )

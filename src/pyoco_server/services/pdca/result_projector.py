@@ -20,7 +20,7 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.counting import CountedRequest, count, progress_of
 from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 from pyoco_server.domain.pdca.strategies import RequestProgress
-from pyoco_server.domain.queries.query import RunQuery
+from pyoco_server.domain.queries.query import RunQuery, SnapshotSeen
 from pyoco_server.ports import RunIndex, StrategyResults
 from pyoco_server.services.context import Stores
 from pyoco_server.services.loops import log_and_continue, wait_event
@@ -62,11 +62,10 @@ class ResultProjector:
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="strategy-results")
         # Requests in the order of their last use.
         self._recent: dict[RunId, CountedRequest] = {}
-        self._changed: dict[RunId, int] = {}
+        self._changed: set[RunId] = set()
         self._awaited = asyncio.Event()
         self._caught_up = asyncio.Event()
         self._counting = asyncio.Lock()
-        indexer.observe(REQUEST_FLOW, self._note)
 
     async def run(self) -> None:
         """Count until cancelled. Joins the writer thread, so that the results may be closed when this returns."""
@@ -90,9 +89,12 @@ class ResultProjector:
             request = await self._advance(run_id, version)
         return None if request is None else progress_of(request)
 
-    def _note(self, run_id: RunId, version: int) -> None:
-        self._changed[run_id] = version
-        self._awaited.set()
+    def on_indexed(self, batch: Sequence[SnapshotSeen]) -> None:
+        """Note the requests among changed runs."""
+        for seen in batch:
+            if seen.plain is not None and seen.plain.get("flow_name") == REQUEST_FLOW:
+                self._changed.add(seen.run_id)
+                self._awaited.set()
 
     async def _project(self) -> None:
         """Count until the results are damaged or the event stream is another one."""
@@ -108,9 +110,9 @@ class ResultProjector:
         while True:
             await wait_event(self._awaited, max(0.0, verify_at - clock.monotonic()))
             self._awaited.clear()
-            changed, self._changed = self._changed, {}
-            for run_id, version in changed.items():
-                await self._advance(run_id, version)
+            changed, self._changed = self._changed, set()
+            for run_id, known in self._index.known(list(changed)).items():
+                await self._advance(run_id, known.version)
             if clock.monotonic() >= verify_at:
                 verify_at = clock.monotonic() + VERIFY_EVERY_SEC
                 created = (await self._stores.events.state()).created

@@ -21,9 +21,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.query import IndexPosition, SnapshotSeen
-from pyoco_server.domain.queries.rows import Change, Removed, RunRow, change_of
+from pyoco_server.domain.queries.rows import Change, Removed, change_of
 from pyoco_server.errors import BrokerUnavailable, InternalError
 from pyoco_server.ports import Clock, RunIndex
 from pyoco_server.services.loops import wait_event
@@ -70,15 +69,15 @@ class Indexer:
         self._awaited = asyncio.Event()
         self._caught_up = asyncio.Event()
         self._hurried = asyncio.Event()
-        self._observers: dict[str, Callable[[RunId, int], None]] = {}
+        self._listeners: list[Callable[[Sequence[SnapshotSeen]], None]] = []
         self.failing_since: float | None = None
         """Until the indexer has caught up again, lists may lack new changes."""
         self.failures = 0
         """The number of restarts after a failure, for the metrics."""
 
-    def observe(self, flow: str, notify: Callable[[RunId, int], None]) -> None:
-        """Call `notify` with each run of this flow that was indexed, and its version."""
-        self._observers[flow] = notify
+    def on_indexed(self, listener: Callable[[Sequence[SnapshotSeen]], None]) -> None:
+        """Call the listener with every batch of changes once it is in the index, also while an index is filled."""
+        self._listeners.append(listener)
 
     async def last_stored(self) -> int:
         """The last sequence of the snapshot stream, indexed or not."""
@@ -173,21 +172,18 @@ class Indexer:
                     continue
                 last = max(batch, key=lambda seen: seen.sequence)
                 position = replace(known, sequence=last.sequence, last_key=last.run_id)
-                observed = await _in(writer, partial(self._apply, batch, position))
+                await _in(writer, partial(self._apply, batch, position))
                 self._move_to(last.sequence)
-                for row in observed:
-                    self._observers[row.flow](row.run_id, row.version)
+                for listener in self._listeners:
+                    listener(batch)
                 if len(batch) < SMALL_BATCH and not self._waiting:
                     # A row by itself costs five times what it costs in a batch of fifty.
                     await wait_event(self._awaited, GATHER_SEC)
                     self._awaited.clear()
         raise InternalError("the snapshot feed has ended")
 
-    def _apply(self, batch: Sequence[SnapshotSeen], position: IndexPosition) -> list[RunRow]:
-        """Store a batch, and return the rows of observed flows."""
-        changes = [_readable(seen) for seen in batch]
-        self._index.apply(changes, position)
-        return [change for change in changes if isinstance(change, RunRow) and change.flow in self._observers]
+    def _apply(self, batch: Sequence[SnapshotSeen], position: IndexPosition) -> None:
+        self._index.apply([_readable(seen) for seen in batch], position)
 
     async def _watch_for_replacement(self, writer: Executor, created: str) -> None:
         """Return when the bucket was replaced or the index is damaged."""
