@@ -176,6 +176,7 @@ class NatsBackendConfig:
     runs_kv_bucket: str = _setting("pyoco_runs", NAME, "Bucket of run snapshots.")
     workers_kv_bucket: str = _setting("pyoco_workers", NAME, "Bucket of worker records.")
     graphs_kv_bucket: str = _setting("pyoco_graphs", NAME, "Bucket of graphs.")
+    strategies_kv_bucket: str = _setting("pyoco_strategies", NAME, "Bucket of strategies.")
     default_tag: str = _setting("default", NAME, "Tag of a run that names none, and of a worker that names none.")
 
     # Runs

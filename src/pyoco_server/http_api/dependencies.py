@@ -26,6 +26,7 @@ from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.pdca.artifacts import ArtifactService
 from pyoco_server.services.pdca.requests import RequestService
+from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -87,6 +88,7 @@ RunLogsDep = Annotated[RunLogService, _service("run_logs")]
 ExplanationsDep = Annotated[ExplainService, _service("explanations")]
 FlowsDep = Annotated[FlowService, _service("flows")]
 GraphsDep = Annotated[GraphService, _service("graphs")]
+StrategiesDep = Annotated[StrategyService, _service("strategies")]
 WheelsDep = Annotated[WheelService, _service("wheels")]
 FleetDep = Annotated[FleetView, _service("fleet")]
 MetricsDep = Annotated[MetricsService, _service("metrics")]

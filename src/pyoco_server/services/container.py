@@ -20,6 +20,7 @@ from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.pdca.artifacts import ArtifactService
 from pyoco_server.services.pdca.driver import BatchDriver
 from pyoco_server.services.pdca.requests import RequestService
+from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -43,6 +44,7 @@ class Services:
     run_logs: RunLogService
     explanations: ExplainService
     graphs: GraphService
+    strategies: StrategyService
     flows: FlowService
     wheels: WheelService
     fleet: FleetView

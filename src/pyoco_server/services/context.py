@@ -19,6 +19,7 @@ from pyoco_server.stores import (
     LogStore,
     SigningKeyStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
@@ -50,6 +51,7 @@ class Stores:
     wheels: WheelStore
     wheel_history: WheelHistory
     graphs: GraphStore
+    strategies: StrategyStore
     idempotency: IdempotencyStore
     tickets: TicketStore
     artifacts: ArtifactStore

@@ -85,6 +85,7 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
         _bucket(config, config.workers_kv_bucket),
         _bucket(config, config.auth_kv_bucket),
         _bucket(config, config.graphs_kv_bucket),
+        _bucket(config, config.strategies_kv_bucket),
         _bucket(config, config.wheel_history_kv_bucket, max_age=int(config.wheel_history_ttl_sec * NS), discard="old"),
         # A full bucket rejects: forgetting a request early would allow it to run twice.
         _bucket(config, config.idempotency_kv_bucket, max_age=int(config.idempotency_ttl_sec * NS)),
