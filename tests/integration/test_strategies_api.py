@@ -52,7 +52,7 @@ async def listed(client: httpx.AsyncClient, **query: Any) -> list[str]:
 
 
 async def checked(stores: Stores, *batches: list[StrategyResult], at: float, failed: bool = False) -> RunId:
-    """A finished request whose batches have these results, or failed. No gateway runs meanwhile, which would drive it."""
+    """A finished request whose batches have these results, or failed. No gateway runs, which would drive it."""
     run_id = stores.ids.run_id()
     ids = [[result.strategy for result in batch] for batch in batches]
     request = Request(flow_name=REQUEST_FLOW, work=Work.NODES)

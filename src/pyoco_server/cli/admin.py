@@ -1,4 +1,4 @@
-"""`pyoco-server-admin`: creates, lists and revokes API keys, and imports strategies. Talks to the broker, not to a gateway.
+"""`pyoco-server-admin`: manages API keys, and imports strategies. Talks to the broker, not to a gateway.
 
 Stdout has only the key, the list or the record; messages go to stderr.
 """

@@ -49,7 +49,7 @@ def import_strategies(
     nats_url: NatsUrl = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Register the strategies of a file, or replace those of the same ids. Rejected rows are listed with their lines."""
+    """Register the strategies of a file, or replace those of the same ids. Lists rejected rows with their lines."""
     if tenant is not None and not is_tenant_id(tenant):
         raise InvalidUsage(f"--tenant: {TENANT_WORDS}")
     rows = list(read_rows(file))
