@@ -228,6 +228,12 @@ async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
         yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
 
 
+@asynccontextmanager
+async def open_strategies(config: NatsBackendConfig) -> AsyncIterator[StrategyStore]:
+    async with _connected(config, "pyoco-server-admin") as (connection, facts):
+        yield StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts))
+
+
 def _authenticator(
     connection: Connection, facts: Facts, config: NatsBackendConfig, clock: Clock
 ) -> Authenticator | None:
