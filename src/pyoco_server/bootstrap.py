@@ -14,6 +14,7 @@ from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, find
 from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
+from pyoco_server.adapters.jetstream.presence import JetStreamPresence
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
@@ -38,6 +39,7 @@ from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.flows import FlowService
+from pyoco_server.services.gateway_roster import GatewayRoster, RosterKeeper
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
@@ -102,6 +104,9 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
             services = build_services(stores, index, indexer, config, authenticator)
+            roster = RosterKeeper(services.roster, stores.presence, connection, stores.clock)
+            connection.on_reconnect(roster.arrive)
+            await roster.open()
             jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -109,6 +114,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                     for work in (
                         indexer.run(),
                         services.fleet.run(),
+                        roster.run(),
                         _run_when_caught_up(indexer, jobs),
                         services.executions.cache.run(),
                         services.claims.queue.run(),
@@ -121,6 +127,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                     await services.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
                     yield services
                 finally:
+                    roster.leave()
                     services.end_streams()
                     await services.executions.cache.flush(progress=True)
                     for task in tasks:
@@ -156,6 +163,7 @@ def build_services(
         flows=FlowService(fleet=fleet, lists=lists),
         wheels=WheelService(stores),
         fleet=fleet,
+        roster=GatewayRoster(own_id=stores.ids.instance_id()),
         metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
@@ -240,6 +248,7 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
         dead_letters=DeadLetters(dlq, default_tag=config.default_tag),
         registry=WorkerRegistry(bucket(config.workers_kv_bucket)),
         signals=JetStreamSignals(connection),
+        presence=JetStreamPresence(connection, stored_prefix=config.stored_subject_prefix),
         wheels=JetStreamWheelStore(connection, config, facts, clock),
         wheel_history=WheelHistory(bucket(config.wheel_history_kv_bucket)),
         graphs=GraphStore(bucket(config.graphs_kv_bucket)),

@@ -14,6 +14,7 @@ from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
+from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
@@ -41,6 +42,7 @@ class Services:
     flows: FlowService
     wheels: WheelService
     fleet: FleetView
+    roster: GatewayRoster
     metrics: MetricsService
     tickets: TicketService
     dead_letters: DeadLetterService
