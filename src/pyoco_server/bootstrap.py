@@ -47,6 +47,7 @@ from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
@@ -143,6 +144,7 @@ def build_services(
 ) -> Services:
     """The services over these stores; nothing runs yet."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
+    roster = GatewayRoster(own_id=stores.ids.instance_id())
     topics = RunTopics(stores, config, _most_streams(config))
     cache = ExecutionCache(stores, on_ready=indexer.look_now)
     executions = ExecutionService(stores=stores, cache=cache, config=config, find_flow=fleet.find_flow)
@@ -163,7 +165,8 @@ def build_services(
         flows=FlowService(fleet=fleet, lists=lists),
         wheels=WheelService(stores),
         fleet=fleet,
-        roster=GatewayRoster(own_id=stores.ids.instance_id()),
+        roster=roster,
+        rate_limiter=RateLimiter(config, roster, stores.clock),
         metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),

@@ -19,6 +19,7 @@ from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
@@ -43,6 +44,7 @@ class Services:
     wheels: WheelService
     fleet: FleetView
     roster: GatewayRoster
+    rate_limiter: RateLimiter
     metrics: MetricsService
     tickets: TicketService
     dead_letters: DeadLetterService

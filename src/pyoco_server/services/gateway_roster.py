@@ -38,7 +38,7 @@ class GatewayRoster:
     @property
     def size(self) -> int:
         """The number of live gateways; at least one."""
-        return len(self.heard_at.keys() | {self.own_id})
+        return len(self.heard_at) + (self.own_id not in self.heard_at)
 
     def live(self) -> tuple[str, ...]:
         """The ids of the live gateways, sorted; this one is always among them."""
