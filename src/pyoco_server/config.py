@@ -271,7 +271,7 @@ class NatsBackendConfig:
     http_max_streams_per_caller: int = _setting(
         0,
         _whole(0),
-        "Most streams of a caller at one gateway: of an API key, the subject of a token, else an address. 0: as many as "
+        "Most streams of a caller at one gateway: an API key, the subject of a token, else an address. 0: as many as "
         "leave room for other callers and tenants.",
     )
     http_watch_heartbeat_sec: float = _setting(15.0, ABOVE_ZERO, "How often the stream of a run shows life.")
