@@ -32,14 +32,14 @@ def test_a_quota_is_held_over_two_gateways_and_given_back_when_one_is_killed(tmp
         connected(first) as one,
         connected(second) as two,
     ):
-        first.err.wait_for("gateway joined")
+        first.out.wait_for("gateway joined")
         began = time.monotonic()
         admitted = sum(is_admitted(client) for client in islice(cycle([one, two]), 3 * QUOTA))
         took_sec = time.monotonic() - began
 
         second.signal(signal.SIGKILL)
         killed_at = time.monotonic()
-        first.err.wait_for("gateway left")
+        first.out.wait_for("gateway left")
         forgotten_sec = time.monotonic() - killed_at
         until(lambda: is_admitted(one), lambda admitted: not admitted)
         began = time.monotonic()
