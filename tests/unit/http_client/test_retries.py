@@ -116,7 +116,9 @@ def test_a_rate_limited_submission_is_known_not_to_be_accepted() -> None:
 @pytest.mark.parametrize(("value", "limit"), [("600", 600), ("-1", None), ("１", None), ("9" * 5000, None), ("", None)])
 def test_the_numbers_of_a_rate_limit_are_read_carefully(value: str, limit: int | None) -> None:
     headers = {"x-ratelimit-limit": value, "x-ratelimit-remaining": "0"}
-    response = httpx.Response(429, request=SENT, headers={name: text.encode() for name, text in headers.items()})
+    response = httpx.Response(
+        429, request=SENT, headers=[(name.encode(), text.encode()) for name, text in headers.items()]
+    )
 
     error = error_of(response, 0.0)
 
