@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.ids import run_id_of, ulid_of
 from pyoco_server.errors import Unanswered
 from pyoco_server.http_api.api.pdca import recheck_schemas as schemas
@@ -21,7 +23,7 @@ from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_jso
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read, services_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import PDCA
-from pyoco_server.services.pdca.requests import Asked
+from pyoco_server.services.pdca.requests import Asked, RequestService
 
 router = APIRouter(tags=["pdca"])
 
@@ -84,6 +86,11 @@ async def in_time() -> AsyncIterator[None]:
         raise Unanswered from error
 
 
+def _note(request: Request, request_id: RunId) -> None:
+    """Name the request in the access log and the trace of this call."""
+    request.scope["pdca_request_id"] = ulid_of(request_id)
+
+
 async def _accept(request: Request, asked: Asked, body: bytes) -> Response:
     services = services_of(request)
     digest = of_json(body, leave_out=NOT_COMPARED)
@@ -94,7 +101,7 @@ async def _accept(request: Request, asked: Asked, body: bytes) -> Response:
     ):
         if turn := once.attempt:
             accepted = await services.requests.accept(asked, caller_of(request), turn)
-            request.scope["pdca_request_id"] = ulid_of(accepted.request_id)
+            _note(request, accepted.request_id)
             once.response = json_response(translate.accepted_out(accepted), 202)
     return once.answer
 
@@ -150,18 +157,28 @@ _SHOWN: dict[int | str, dict[str, Any]] = {
 }
 
 
+async def _show(request: Request, request_id: str, requests: RequestService, caller: Caller) -> Response:
+    run_id = run_id_of(request_id)
+    _note(request, run_id)
+    async with in_time():
+        shown = await requests.show(run_id, tenant_filter=caller.tenant_filter)
+    return json_response(translate.status_out(shown))
+
+
 @router.get("/pdca/recheck/{request_id}", responses=_SHOWN)
 @accepts_audience("pdca", "pdca.gui")
 @requires_one_of(Scope.PDCA_READ, Scope.PDCA_RECHECK, Scope.PDCA_RECHECK_ALL)
-async def get_recheck(request_id: RequestIdPath, requests: RequestsDep, caller: CallerDep) -> Response:
+async def get_recheck(
+    request_id: RequestIdPath, request: Request, requests: RequestsDep, caller: CallerDep
+) -> Response:
     """How far a request is, in numbers that add up."""
-    async with in_time():
-        shown = await requests.show(run_id_of(request_id), tenant_filter=caller.tenant_filter)
-    return json_response(translate.status_out(shown))
+    return await _show(request, request_id, requests, caller)
 
 
 @router.get("/gui/requests/{request_id}", responses=_SHOWN)
 @requires_scope(Scope.PDCA_READ)
-async def get_gui_request(request_id: RequestIdPath, requests: RequestsDep, caller: CallerDep) -> Response:
+async def get_gui_request(
+    request_id: RequestIdPath, request: Request, requests: RequestsDep, caller: CallerDep
+) -> Response:
     """The same as `GET /pdca/recheck/{request_id}`, for tokens of the GUI."""
-    return await get_recheck(request_id, requests, caller)
+    return await _show(request, request_id, requests, caller)
