@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -28,6 +29,17 @@ _MISTAKES = {
     "421": "A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS`",
     "422": "An invalid request, for example a query parameter that the operation does not have",
 }
+# Instead of the phrases of HTTP, which differ between versions of Python.
+_FAILURES = {
+    "404": "Nothing with this name or id that the caller may see",
+    "409": "In conflict with the present state, or an idempotency key that was used for another request",
+    "413": "A body that is too large",
+    "416": "A range that lies outside",
+    "422": _MISTAKES["422"],
+    "500": "An error of the server",
+    "503": "The server cannot answer at present: try again",
+}
+_PHRASES = {str(status.value): status.phrase for status in HTTPStatus}
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _REPLAYED = {
     "description": "`true`: the stored answer of an earlier request with the same key.",
@@ -118,6 +130,9 @@ def _describe_keys(operation: dict[str, Any]) -> None:
 
 
 def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str) -> None:
+    for status, response in operation["responses"].items():
+        if response["description"] == _PHRASES.get(status):
+            response["description"] = _FAILURES.get(status, response["description"])
     if scopes is None:
         operation["security"] = []
         return
