@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from scripts.openapi_changes import breaking_changes
 
 

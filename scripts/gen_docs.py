@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import msgspec
+from scripts.openapi_page import openapi_page
 
 from pyoco_server.config import SETTINGS, Setting
 from pyoco_server.domain.execution.events import EVENT_NAMES
 from pyoco_server.domain.execution.graph import Graph
 from pyoco_server.errors import catalogue
-from scripts.openapi_page import openapi_page
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NOTICE = "<!-- Written by scripts/gen-docs from the code. Change the code, then run it. -->"

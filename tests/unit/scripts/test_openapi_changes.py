@@ -12,7 +12,6 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-
 from scripts.check_openapi import document_in, main
 from scripts.openapi_changes import METHODS, breaking_changes, removal_permitted_from
 
@@ -64,7 +63,11 @@ def an_order_api() -> Document:
         "security": [{"Key": ["orders:write"]}],
         "parameters": [limit, trace],
         "requestBody": {"required": False, "content": {"application/json": {"schema": body}}},
-        "responses": {"200": answer, "201": {}, "404": {"content": {"application/json": {"schema": {"type": "string"}}}}},
+        "responses": {
+            "200": answer,
+            "201": {},
+            "404": {"content": {"application/json": {"schema": {"type": "string"}}}},
+        },
     }
     get = {"operationId": "list", "security": [], "responses": {"200": {}}}
     document = {
@@ -393,7 +396,9 @@ def test_any_single_removal_is_found_and_adding_it_back_is_compatible(place: tup
 names = st.text("abc", min_size=1, max_size=3)
 schemas = st.recursive(
     st.one_of(
-        st.sampled_from([{"type": "string"}, {"type": "integer"}, {"type": "null"}, {"$ref": "#/components/schemas/S"}]),
+        st.sampled_from(
+            [{"type": "string"}, {"type": "integer"}, {"type": "null"}, {"$ref": "#/components/schemas/S"}]
+        ),
         st.lists(names, min_size=1, max_size=3, unique=True).map(lambda values: {"enum": values}),
     ),
     lambda part: st.one_of(

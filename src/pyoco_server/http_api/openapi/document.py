@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.http_api.middleware.authentication import required_scopes
+from pyoco_server.http_api.openapi.examples import add_examples
 from pyoco_server.http_api.protocol.conditional import is_known, strong_tag
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.responses import json_response
@@ -100,6 +101,7 @@ class DocumentedApp(FastAPI):
                     _describe(operation, scopes, route.path)
                     if method in _CHANGING and not is_answered_anew(route.endpoint):
                         _describe_keys(operation)
+        add_examples(document)
         return document
 
 
