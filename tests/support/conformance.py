@@ -131,11 +131,12 @@ def differences(example: Any, answer: Any, schema: Any, place: str = "$") -> lis
         ]
     if isinstance(example, list) and answer:
         # One of them has to be like it: lists hold things in different states.
-        found = []
+        lines: list[str] = []
         for position, one in enumerate(example):
-            attempts = [differences(one, other, schema.get("items", {}), f"{place}[{position}]") for other in answer]
-            found += min(attempts, key=lambda lines: len(lines))
-        return found
+            here, items = f"{place}[{position}]", schema.get("items", {})
+            closest: list[str] = min((differences(one, other, items, here) for other in answer), key=len)
+            lines += closest
+        return lines
     return []
 
 
