@@ -44,6 +44,10 @@ class SystemIds:
     def commit_id(self) -> CommitId:
         return CommitId(self._uuid7())
 
+    def request_id(self) -> Ulid:
+        """For an HTTP request."""
+        return ulid_of(self._uuid7())
+
     def instance_id(self) -> InstanceId:
         return InstanceId(self._uuid7())
 

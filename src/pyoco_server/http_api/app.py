@@ -28,6 +28,7 @@ from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware.access_log import AccessLog
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
@@ -104,9 +105,10 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.state.http_durations = request_durations()
     app.add_middleware(
         RequestMiddleware,
-        new_id=SystemIds().commit_id,
+        new_id=SystemIds().request_id,
         now=SystemClock().monotonic,
         durations=app.state.http_durations,
+        access=AccessLog.of(settings),
         hosts=HostCheck(settings),
         max_body_bytes=settings.http_max_body_bytes,
         body_limits=form_limits(settings),
