@@ -10,6 +10,7 @@ from threading import Lock
 
 from pyoco_server.domain.auth.api_keys import KeyId
 from pyoco_server.domain.ids import CommitId, InstanceId, RunId
+from pyoco_server.domain.ulid import Ulid, ulid_of
 
 _COUNTER_BITS = 12
 _COUNTER_LIMIT = 1 << _COUNTER_BITS

@@ -51,7 +51,8 @@ def method_of(scope: Scope) -> str:
     """The method, if it is one of HTTP."""
     if scope["type"] == "websocket":
         return WEBSOCKET
-    return scope["method"] if scope["method"] in METHODS else OTHER_METHOD
+    method: str = scope["method"]
+    return method if method in METHODS else OTHER_METHOD
 
 
 def client_id_of(scope: Scope) -> str:
@@ -106,3 +107,6 @@ class AccessLog:
         if status < FIRST_ERROR and self.sample < 1 and self.chance() >= self.sample:
             return
         self.write(logger, self.level, "request", access_fields(scope, status, now))
+
+
+NO_LOG = AccessLog(level=None)

@@ -1,4 +1,4 @@
-"""The one middleware: request ids, access log, timing, hosts and origins, WebSocket tickets and the headers of every answer."""
+"""The one middleware: ids, access log, timing, hosts and origins, WebSocket tickets and the headers of every answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import CrossSiteRefused, GatewayStopping, PyocoError
-from pyoco_server.http_api.middleware.access_log import SWITCHING_PROTOCOLS, AccessLog, endpoint_of, method_of
+from pyoco_server.http_api.middleware.access_log import NO_LOG, SWITCHING_PROTOCOLS, AccessLog, endpoint_of, method_of
 from pyoco_server.http_api.middleware.bodies import RequestBody
 from pyoco_server.http_api.middleware.hosts import HostCheck, MalformedHost
 from pyoco_server.http_api.middleware.request_ids import identify
@@ -60,10 +60,10 @@ class RequestMiddleware:
     new_id: Callable[[], str]
     now: Callable[[], float]
     durations: Histogram
-    access: AccessLog
     hosts: HostCheck
     max_body_bytes: int
     body_limits: Mapping[tuple[str, str], int]
+    access: AccessLog = NO_LOG
     patience_sec: float = BODY_PATIENCE_SEC
     slow_after_sec: float = SLOW_AFTER_SEC
 
