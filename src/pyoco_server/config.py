@@ -309,9 +309,6 @@ class NatsBackendConfig:
     audit_retention_sec: float = _setting(
         7_776_000.0, ZERO_OR_MORE, "How long the audit trail keeps a record, also when its run is gone. 0: for ever."
     )
-    audit_index_path: str = _setting(
-        "", A_PATH, "The gateway's SQLite index of the audit trail, a cache. Empty: as PYOCO_INDEX_PATH, beside it."
-    )
     dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
 
     # Wheels

@@ -116,7 +116,6 @@ class JsonLines(Lines):
         # Twice: these fields come first and must not be overwritten.
         return self.without_secrets(_json(line | self.facts(record) | line))
 
-
     def short(self, level: int, name: str, message: str, facts: Mapping[str, object]) -> str:
         """The same line without a record, and so without its origin in the code."""
         now = datetime.now(tz=UTC) if self.utc else datetime.now().astimezone()

@@ -14,7 +14,7 @@ from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import Kind, PyocoError
-from pyoco_server.http_api.api import dlq, flows, graphs, health, metrics, wheels, workers
+from pyoco_server.http_api.api import audit, dlq, flows, graphs, health, metrics, wheels, workers
 from pyoco_server.http_api.api.executions import claim_routes as claims
 from pyoco_server.http_api.api.executions import event_routes as executions_events
 from pyoco_server.http_api.api.executions import routes as executions
@@ -55,6 +55,7 @@ WITH_ROUTES = (
     workers,
     wheels,
     dlq,
+    audit,
     graphs,
     flows,
     metrics,

@@ -16,6 +16,7 @@ from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.protocol.query_names import MOST_GIVEN
 from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
+from pyoco_server.services.audit.reader import AuditReader
 from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.context import Stores
 from pyoco_server.services.dead_letters import DeadLetterService
@@ -91,4 +92,5 @@ MetricsDep = Annotated[MetricsService, _service("metrics")]
 TicketsDep = Annotated[TicketService, _service("tickets")]
 ReadinessDep = Annotated[ReadinessService, _service("readiness")]
 DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]
+AuditDep = Annotated[AuditReader, _service("audit")]
 CallerDep = Annotated[Caller, Depends(_caller)]

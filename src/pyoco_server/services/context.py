@@ -11,6 +11,7 @@ from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.ids import CommitId
 from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Signals, WheelStore
 from pyoco_server.stores import (
+    AuditLog,
     DeadLetters,
     EventLog,
     GraphStore,
@@ -50,6 +51,7 @@ class Stores:
     graphs: GraphStore
     idempotency: IdempotencyStore
     tickets: TicketStore
+    audit: AuditLog
     clock: Clock
     ids: Ids
     durability: Durability

@@ -211,7 +211,9 @@ async def test_an_internal_error_is_a_500_without_details(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize("path", ["/missing", "/offline", "/broken", "/teapot", "/nowhere", "/else"])
 async def test_every_response_has_the_request_id(path: str) -> None:
-    assert (await get(path, X_Request_Id="01J8TPZ7YJ1E1X4C5N9ZP3M3QJ")).headers["x-request-id"] == "01J8TPZ7YJ1E1X4C5N9ZP3M3QJ"
+    assert (await get(path, X_Request_Id="01J8TPZ7YJ1E1X4C5N9ZP3M3QJ")).headers[
+        "x-request-id"
+    ] == "01J8TPZ7YJ1E1X4C5N9ZP3M3QJ"
 
 
 async def test_an_unknown_path_has_its_own_404() -> None:

@@ -81,10 +81,13 @@ class BoundedHttp(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP; without a request there is no other place for its id."""
         state, request_id = self.server_state, _ids.request_id()
-        usual, state.default_headers = state.default_headers, [
-            *state.default_headers,
-            (b"x-request-id", request_id.encode()),
-        ]
+        usual, state.default_headers = (
+            state.default_headers,
+            [
+                *state.default_headers,
+                (b"x-request-id", request_id.encode()),
+            ],
+        )
         try:
             super().send_400_response(msg)
         finally:

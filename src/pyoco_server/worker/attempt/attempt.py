@@ -457,12 +457,16 @@ class Attempt:
 
     def log_fields(self) -> dict[str, object]:
         request_id = self.job.request_id
-        return self.session.log_fields() | ({} if request_id is None else {"x_request_id": request_id}) | {
-            "flow_name": self.job.flow_name,
-            "tag": self.job.tag,
-            "worker_id": self._context.worker_id,
-            "attempt": self.session.execution.attempt,
-        }
+        return (
+            self.session.log_fields()
+            | ({} if request_id is None else {"x_request_id": request_id})
+            | {
+                "flow_name": self.job.flow_name,
+                "tag": self.job.tag,
+                "worker_id": self._context.worker_id,
+                "attempt": self.session.execution.attempt,
+            }
+        )
 
     def _now(self) -> float:
         return self._context.stores.clock.now()
