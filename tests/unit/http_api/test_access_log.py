@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -80,14 +79,14 @@ async def get(path: str, access: AccessLog, **headers: str) -> httpx.Response:
 
 
 @pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Any]:
+def lines(caplog: pytest.LogCaptureFixture) -> Any:
     """The lines about requests, as their fields."""
     caplog.set_level(logging.DEBUG)
 
     def found() -> list[dict[str, Any]]:
         return [record.__dict__ for record in caplog.records if record.getMessage().startswith("request")]
 
-    yield found
+    return found
 
 
 ON = AccessLog(logging.INFO)
