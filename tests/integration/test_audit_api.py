@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -140,16 +141,17 @@ async def test_every_changing_route_leaves_one_record_of_its_caller(
     made: dict[tuple[str, str], httpx.Response] = {}
 
     async def call(method: str, template: str, *, json: Any = None, files: Any = None, **names: str) -> httpx.Response:
-        response = await client.request(method, template.format(**names), json=json, files=files)
+        headers = {"Idempotency-Key": str(uuid4())}
+        response = await client.request(method, template.format(**names), json=json, files=files, headers=headers)
         assert response.is_success, (method, template, response.text)
         made[method, template] = response
         return response
 
-    async def execution(*, is_started: bool = True) -> str:
-        created = await client.post("/executions", json={"graphId": "release"})
+    async def execution(graph_id: str = "release") -> str:
+        """An execution that was started."""
+        created = await call("POST", "/executions", json={"graphId": graph_id})
         execution_id: str = created.json()["executionId"]
-        if is_started:
-            await client.post(f"/executions/{execution_id}/start")
+        await call("POST", "/executions/{executionId}/start", executionId=execution_id)
         return execution_id
 
     await call("PUT", "/graphs/{graphId}", json=GRAPH, graphId="release")
@@ -163,22 +165,17 @@ async def test_every_changing_route_leaves_one_record_of_its_caller(
     await call("DELETE", "/jobs/{id}", id=job_id)
     await call("POST", "/wheels", files={"wheel": (wheel_name(), wheel())})
     await call("DELETE", "/wheels/{wheel_name}", wheel_name=wheel_name())
-    await call("POST", "/executions", json={"graphId": "release"})
-    first = await execution(is_started=False)
-    await call("POST", "/executions/{executionId}/start", executionId=first)
+    first = await execution()
     await call("POST", f"{NODE}/start", executionId=first, nodeId="load")
     await call("POST", f"{NODE}/wait", json={"waitKey": "k"}, executionId=first, nodeId="load")
-    await call("POST", f"{NODE}/resume", json={"waitKey": "k"}, executionId=first, nodeId="load")
+    await call("POST", f"{NODE}/resume", json={"resumeKey": "k"}, executionId=first, nodeId="load")
     await call("POST", f"{NODE}/success", json={}, executionId=first, nodeId="load")
     await call("POST", "/executions:claim", json={"graphIds": ["release"], "workerId": "by-hand"})
     await call("POST", f"{NODE}/fail", json={"error": {"message": "no"}}, executionId=first, nodeId="save")
     await call("POST", "/executions/{executionId}/archive", json={}, executionId=first)
-    open_ = (await client.post("/executions", json={"graphId": "unknown"})).json()["executionId"]
-    await client.post(f"/executions/{open_}/start")
-    await call("POST", "/executions/{executionId}/complete", json={}, executionId=open_)
-    failing = (await client.post("/executions", json={"graphId": "unknown"})).json()["executionId"]
-    await client.post(f"/executions/{failing}/start")
-    await call("POST", "/executions/{executionId}/fail", json={"error": {"message": "no"}}, executionId=failing)
+    await call("POST", "/executions/{executionId}/complete", json={}, executionId=await execution("unknown"))
+    failure = {"error": {"message": "no"}}
+    await call("POST", "/executions/{executionId}/fail", json=failure, executionId=await execution("unknown"))
     await call("POST", "/executions/{executionId}/cancel", json={}, executionId=await execution())
     await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
     await call("POST", "/dlq/{seq}/replay", seq="1")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 TEXTS = {
     "List Audit": "監査記録の一覧",
-    "Who changed what, from where and by which request, newest first; of all tenants.\n\n"
+    "Who changed what, from where and by which request, newest first; of all tenants.": (
+        "誰が、何を、どこから、どのリクエストで変更したかを新しい順に返します。すべての tenant が対象です。"
+    ),
     "Kept for PYOCO_AUDIT_RETENTION_SEC, longer than runs.": (
-        "誰が、何を、どこから、どのリクエストで変更したかを新しい順に返します。すべての tenant が対象です。\n\n"
         "PYOCO_AUDIT_RETENTION_SEC の間、run より長く保持されます。"
     ),
     "Only of this key, subject or operator; `anonymous`.": "この key、subject、操作者の記録だけ。`anonymous` も可。",
@@ -40,7 +41,7 @@ TEXTS = {
         "新しい順の 1 ページ。`next_cursor` がないのは最後のページだけです。"
     ),
     "`run`, `api_key`, `wheel`, `graph`, `worker`, `strategy`.": (
-        "`run`、`api_key`、`wheel`、`graph`、`worker`、`strategy`。"
+        "種類: `run`、`api_key`、`wheel`、`graph`、`worker`、`strategy`。"
     ),
     "What was changed.": "変更されたもの。",
     "The X-Request-Id of the HTTP request, a ULID.": "HTTP リクエストの X-Request-Id（ULID）。",
