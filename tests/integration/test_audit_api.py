@@ -171,10 +171,10 @@ async def test_every_changing_route_leaves_one_record_of_its_caller(
     await call("POST", f"{NODE}/resume", json={"resumeKey": "k"}, executionId=first, nodeId="load")
     await call("POST", f"{NODE}/success", json={}, executionId=first, nodeId="load")
     await call("POST", "/executions:claim", json={"graphIds": ["release"], "workerId": "by-hand"})
-    await call("POST", f"{NODE}/fail", json={"error": {"message": "no"}}, executionId=first, nodeId="save")
+    await call("POST", f"{NODE}/fail", json={"error": {"code": "NO", "message": "no"}}, executionId=first, nodeId="save")
     await call("POST", "/executions/{executionId}/archive", json={}, executionId=first)
     await call("POST", "/executions/{executionId}/complete", json={}, executionId=await execution("unknown"))
-    failure = {"error": {"message": "no"}}
+    failure = {"error": {"code": "NO", "message": "no"}}
     await call("POST", "/executions/{executionId}/fail", json=failure, executionId=await execution("unknown"))
     await call("POST", "/executions/{executionId}/cancel", json={}, executionId=await execution())
     await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
