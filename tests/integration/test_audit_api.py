@@ -170,8 +170,10 @@ async def test_every_changing_route_leaves_one_record_of_its_caller(
     await call("POST", f"{NODE}/wait", json={"waitKey": "k"}, executionId=first, nodeId="load")
     await call("POST", f"{NODE}/resume", json={"resumeKey": "k"}, executionId=first, nodeId="load")
     await call("POST", f"{NODE}/success", json={}, executionId=first, nodeId="load")
-    await call("POST", "/executions:claim", json={"graphIds": ["release"], "workerId": "by-hand"})
-    await call("POST", f"{NODE}/fail", json={"error": {"code": "NO", "message": "no"}}, executionId=first, nodeId="save")
+    await call("POST", "/executions:claim", json={"graphIds": ["release"], "workerId": "by-hand", "waitSec": 10})
+    await call(
+        "POST", f"{NODE}/fail", json={"error": {"code": "NO", "message": "no"}}, executionId=first, nodeId="save"
+    )
     await call("POST", "/executions/{executionId}/archive", json={}, executionId=first)
     await call("POST", "/executions/{executionId}/complete", json={}, executionId=await execution("unknown"))
     failure = {"error": {"code": "NO", "message": "no"}}
@@ -180,7 +182,10 @@ async def test_every_changing_route_leaves_one_record_of_its_caller(
     await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
     await call("POST", "/dlq/{seq}/replay", seq="1")
     async with at_work(stores, config, tags=("other",)):
-        worker_id = (await client.get("/workers")).json()[0]["worker_id"]
+        async with asyncio.timeout(20):
+            while not (workers := (await client.get("/workers")).json()):
+                await asyncio.sleep(0.01)
+        worker_id = workers[0]["worker_id"]
         await call("PATCH", "/workers/{worker_id}", json={"hidden": True}, worker_id=worker_id)
 
     records = await audit(client)
