@@ -113,6 +113,15 @@ async def _submit_again(client: httpx.AsyncClient) -> str:
             await asyncio.sleep(0.05)
 
 
+async def _listed_worker(client: httpx.AsyncClient) -> str:
+    async with asyncio.timeout(20):
+        while True:
+            if workers := (await client.get("/workers")).json():
+                worker_id: str = workers[0]["worker_id"]
+                return worker_id
+            await asyncio.sleep(0.01)
+
+
 async def test_filters_and_pages_of_the_api(client: httpx.AsyncClient) -> None:
     run_id = await submit(client)
     cancelled = await client.post(f"/runs/{run_id}/cancel")
@@ -182,10 +191,7 @@ async def test_every_changing_route_leaves_one_record_of_its_caller(
     await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
     await call("POST", "/dlq/{seq}/replay", seq="1")
     async with at_work(stores, config, tags=("other",)):
-        async with asyncio.timeout(20):
-            while not (workers := (await client.get("/workers")).json()):
-                await asyncio.sleep(0.01)
-        worker_id = workers[0]["worker_id"]
+        worker_id = await _listed_worker(client)
         await call("PATCH", "/workers/{worker_id}", json={"hidden": True}, worker_id=worker_id)
 
     records = await audit(client)
