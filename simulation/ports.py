@@ -21,6 +21,7 @@ from pyoco_server.domain.ids import CommitId, InstanceId, RunId
 from pyoco_server.ports import Conflict, Entry, SnapshotSeen, Stored
 from pyoco_server.services.context import Stores
 from pyoco_server.stores import (
+    AuditLog,
     DeadLetters,
     EventLog,
     Feed,
@@ -183,6 +184,7 @@ class SharedStores:
             graphs=GraphStore(MemoryKeyValue(loop.time)),
             idempotency=IdempotencyStore(MemoryKeyValue(loop.time)),
             tickets=TicketStore(MemoryKeyValue(loop.time)),
+            audit=AuditLog(MemorySubjectLog()),
             clock=clock,
             ids=CountedIds(),
             durability="buffered",

@@ -125,7 +125,7 @@ def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, da
     import asyncio
 
     from pyoco_server.bootstrap import locate_broker, open_api_keys
-    from pyoco_server.cli.process import find_broker
+    from pyoco_server.cli.process import find_broker, operator_name
     from pyoco_server.config import NatsBackendConfig
 
     config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
@@ -134,7 +134,7 @@ def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, da
     config = find_broker(config, nats_url, data_dir)
 
     async def do() -> T:
-        async with open_api_keys(config) as keys:
+        async with open_api_keys(config, operator=operator_name()) as keys:
             return await work(keys)
 
     return asyncio.run(do())

@@ -34,7 +34,7 @@ AREAS = {
     # `--help` of the four programs.
     "commands": ("client", "programs"),
     # The OpenAPI document.
-    "openapi": ("common", "executions", "fleet", "jobs", "runs"),
+    "openapi": ("audit", "common", "executions", "fleet", "jobs", "runs"),
 }
 
 

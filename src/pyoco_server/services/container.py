@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.services.audit.reader import AuditReader
 from pyoco_server.services.auth.authenticator import Authenticator
 from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.claims.claim_node import ClaimService
@@ -49,6 +50,7 @@ class Services:
     tickets: TicketService
     dead_letters: DeadLetterService
     readiness: ReadinessService
+    audit: AuditReader
     authenticator: Authenticator | None = None
 
     def end_streams(self) -> None:
