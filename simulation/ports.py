@@ -21,6 +21,7 @@ from pyoco_server.domain.ids import CommitId, InstanceId, RunId
 from pyoco_server.ports import Conflict, Entry, SnapshotSeen, Stored
 from pyoco_server.services.context import Stores
 from pyoco_server.stores import (
+    AuditLog,
     DeadLetters,
     EventLog,
     Feed,
@@ -189,6 +190,7 @@ class SharedStores:
             tickets=TicketStore(MemoryKeyValue(loop.time)),
             artifacts=MemoryArtifactStore(),
             signing_keys=SigningKeyStore(MemoryKeyValue(loop.time)),
+            audit=AuditLog(MemorySubjectLog()),
             clock=clock,
             ids=CountedIds(),
             durability="buffered",

@@ -20,14 +20,20 @@ from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
+from pyoco_server.adapters.sqlite.audit_index import SqliteAuditIndex
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.sqlite.results import SqliteStrategyResults
 from pyoco_server.adapters.system import SystemClock, SystemIds, open_file_limit
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
+from pyoco_server.domain.execution.events import Actor
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.ports import Clock, RunIndex, StrategyResults
+from pyoco_server.ports import AuditIndex, Clock, RunIndex, StrategyResults
 from pyoco_server.ports.pdca import BatchEngine
+from pyoco_server.services.audit.jobs import audit_jobs
+from pyoco_server.services.audit.reader import AuditReader
+from pyoco_server.services.audit.recorder import AuditRecorder
+from pyoco_server.services.audit.trail import AuditTrail
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
 from pyoco_server.services.auth.authenticator import Authenticator
@@ -35,7 +41,7 @@ from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.claims.claim_node import ClaimService
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.container import Services
-from pyoco_server.services.context import Stores
+from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.dead_letters import DeadLetterService
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.rerun import RerunService
@@ -63,6 +69,7 @@ from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.services.wheels import WheelService
 from pyoco_server.stores import (
+    AuditLog,
     DeadLetters,
     EventLog,
     Feed,
@@ -119,14 +126,24 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
             _index_file(config) as file,
             closing(SqliteRunIndex.open(file)) as index,
             closing(SqliteStrategyResults.open(file.with_name(RESULTS_NAME))) as results,
+            closing(SqliteAuditIndex(audit_file_of(index.path))) as audit_index,
         ):
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
-            services = build_services(stores, index, indexer, config, authenticator, engine, results=results)
+            audit = audit_on(stores, feed, audit_index, config)
+            services = build_services(
+                stores, index, indexer, config, authenticator, engine, results=results, audit=audit
+            )
             roster = RosterKeeper(services.roster, stores.presence, connection, stores.clock)
             connection.on_reconnect(roster.arrive)
             await roster.open()
-            jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
+            is_recorded = audit.recorder.is_recorded
+            jobs = (
+                *maintenance_jobs(
+                    stores, index, feed, config, services.fleet, services.executions.queued, is_recorded=is_recorded
+                ),
+                *audit_jobs(audit),
+            )
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(work)
@@ -165,6 +182,7 @@ def build_services(
     engine: BatchEngine | None = None,
     *,
     results: StrategyResults,
+    audit: AuditReader,
 ) -> Services:
     """The services over these stores; nothing runs yet. Without an engine, workers run the batches of requests."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
@@ -209,6 +227,7 @@ def build_services(
         batches=batches,
         requests=RequestService(executions=executions, strategies=strategies, engine=engine, wake=batches.wake),
         artifacts=ArtifactService(stores=stores, executions=executions, keys=SharedSigningKeys(stores)),
+        audit=audit,
         authenticator=authenticator,
     )
 
@@ -217,6 +236,17 @@ def build_services(
 async def _other_engine(config: NatsBackendConfig) -> AsyncIterator[BatchEngine | None]:
     """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
     yield None
+
+
+def audit_on(stores: Stores, feed: Feed, index: AuditIndex, config: NatsBackendConfig) -> AuditReader:
+    """The audit trail as this gateway records, indexes and shows it."""
+    recorder = AuditRecorder(feed=feed, log=stores.audit, config=config, clock=stores.clock)
+    return AuditReader(recorder=recorder, log=stores.audit, index=index, config=config, clock=stores.clock)
+
+
+def audit_file_of(run_index: Path) -> Path:
+    """Beside the run index, whose file belongs to this process alone."""
+    return run_index.with_name(f"{run_index.stem}-audit.sqlite")
 
 
 def _most_streams(config: NatsBackendConfig) -> int:
@@ -230,10 +260,14 @@ def _most_streams(config: NatsBackendConfig) -> int:
 
 
 @asynccontextmanager
-async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
+async def open_api_keys(config: NatsBackendConfig, *, operator: str = "pyoco-server-admin") -> AsyncIterator[ApiKeys]:
+    """The administration of keys by this operator, without a gateway."""
     async with _connected(config, "pyoco-server-admin") as (connection, facts):
-        store = api_keys_on(connection, facts, config)
-        yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
+        store, clock, ids = api_keys_on(connection, facts, config), SystemClock(), SystemIds()
+        trail = AuditTrail(log=_audit_log(connection, facts, config), clock=clock, ids=ids)
+        context = CommandContext(actor=Actor(kind="operator", id=operator))
+        pepper = Pepper(config.auth_pepper)
+        yield ApiKeys(store=store, clock=clock, ids=ids, pepper=pepper, trail=trail, context=context)
 
 
 @asynccontextmanager
@@ -316,10 +350,15 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
         tickets=TicketStore(bucket(config.tickets_kv_bucket)),
         artifacts=JetStreamArtifactStore(connection, config, facts, clock),
         signing_keys=SigningKeyStore(bucket(config.signing_keys_kv_bucket)),
+        audit=_audit_log(connection, facts, config),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,
     )
+
+
+def _audit_log(connection: Connection, facts: Facts, config: NatsBackendConfig) -> AuditLog:
+    return AuditLog(JetStreamSubjectLog(connection, config.audit_stream, facts, prefix=config.audit_subject_prefix))
 
 
 def api_keys_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> KeyStore:

@@ -125,6 +125,11 @@ FLOW_NAME, CLAIM = (
     Accepts(f"the name of a {kind}", str, lambda value: 0 < len(value) <= 256 and value.isprintable())
     for kind in ("flow", "claim")
 )
+ACCESS_LOG_LEVEL = _one_of("OFF", "DEBUG", "INFO", "WARNING", read=str.upper)
+SHARE = _number("a number from 0 to 1", 0, 1)
+ADDRESSES = _matching(
+    r"\*|(\s*[0-9A-Fa-f.:]+(/[0-9]{1,3})?\s*(,|$))*", "addresses and networks (10.0.0.0/8) joined by commas, or *"
+)
 LOG_LEVEL = _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", read=str.upper)
 
 
@@ -300,6 +305,24 @@ class NatsBackendConfig:
     idempotency_kv_bucket: str = _setting("pyoco_idempotency", NAME, "Bucket of requests with an idempotency key.")
     idempotency_ttl_sec: float = _setting(
         86_400.0, FROM_A_MINUTE, "How long a request with an idempotency key is remembered."
+    )
+    # Identity: who sent what
+    http_trusted_proxies: str = _setting(
+        "",
+        ADDRESSES,
+        "Proxies whose X-Forwarded-For names the client: addresses and networks joined by commas; * trusts everybody. "
+        "Empty: the address of a client is that of its connection.",
+    )
+    access_log_level: str = _setting(
+        "INFO", ACCESS_LOG_LEVEL, "Level of the access log's lines, one per request. OFF: none."
+    )
+    access_log_sample: float = _setting(
+        1.0, SHARE, "Share of the requests that have a line in the access log. Errors always have one."
+    )
+    audit_stream: str = _setting("PYOCO_AUDIT", NAME, "Stream of the audit trail: who did what.")
+    audit_subject_prefix: str = _setting("pyoco.audit", SUBJECT, "Subjects of the audit trail.")
+    audit_retention_sec: float = _setting(
+        7_776_000.0, ZERO_OR_MORE, "How long the audit trail keeps a record, also when its run is gone. 0: for ever."
     )
 
     # Rate limits (of all gateways together; a caller is an API key, the subject of a token, else an address)

@@ -133,12 +133,17 @@ async def test_a_refused_websocket_is_answered_like_other_requests_and_is_no_err
     answer = await exchange(
         gateway.port,
         b"GET /jobs/x/ws HTTP/1.1\r\nHost: evil.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
-        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nX-Request-Id: r1\r\n\r\n",
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        b"X-Request-Id: 01J8TPZ7YJ1E1X4C5N9ZP3M3QJ\r\n\r\n",
     )
     await gateway.client.get("/health")
 
     head = answer.partition(b"\r\n\r\n")[0].lower().split(b"\r\n")
-    assert {b"x-content-type-options: nosniff", b"cache-control: no-store", b"x-request-id: r1"} <= set(head)
+    assert {
+        b"x-content-type-options: nosniff",
+        b"cache-control: no-store",
+        b"x-request-id: 01j8tpz7yj1e1x4c5n9zp3m3qj",
+    } <= set(head)
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 

@@ -128,7 +128,7 @@ async def test_every_event_of_a_run_carries_the_id_of_the_request_that_submitted
     config: NatsBackendConfig, flows: Flows
 ) -> None:
     async with serving(config) as client, worker(config, flows) as one, open_stores(config, name="test") as stores:
-        submitted = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "order-66"})
+        submitted = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Correlation-Id": "order-66"})
         run_id = RunId(submitted.json()["run_id"])
         await one.run_once(timeout=PATIENCE_SEC)
         commits = [stored.commit for stored in await stores.events.read(run_id)]

@@ -44,7 +44,7 @@ async def test_a_submitted_run_is_readable_at_once_with_every_field_of_the_contr
 
 async def test_response_and_event_have_the_request_id(config: NatsBackendConfig) -> None:
     async with serving(config) as client, open_stores(config, name="test") as stores:
-        response = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Request-Id": "ticket-4711"})
+        response = await client.post("/runs", json={"flow_name": "hello"}, headers={"X-Correlation-Id": "ticket-4711"})
         (stored,) = await stores.events.read(RunId(response.json()["run_id"]))
         unasked = await client.get("/health")
 

@@ -166,7 +166,7 @@ async def test_a_wheel_above_its_limit_is_rejected_and_other_bodies_keep_their_l
 
 async def test_every_change_is_in_the_history_with_source_and_actor(client: httpx.AsyncClient) -> None:
     other = wheel_name("other")
-    client.headers.update({"User-Agent": "a test", "X-Request-Id": "r1"})
+    client.headers.update({"User-Agent": "a test", "X-Request-Id": "01J8TPZ7YJ1E1X4C5N9ZP3M3QJ"})
     await upload(client, tags="gpu")
     await upload(client, other, wheel("other"))
     await client.delete(f"/wheels/{NAME}")
@@ -178,7 +178,11 @@ async def test_every_change_is_in_the_history_with_source_and_actor(client: http
         ("upload", other, []),
         ("upload", NAME, ["gpu"]),
     ]
-    assert events[0]["source"] == {"client": "127.0.0.1", "user_agent": "a test", "request_id": "r1"}
+    assert events[0]["source"] == {
+        "client": "127.0.0.1",
+        "user_agent": "a test",
+        "request_id": "01J8TPZ7YJ1E1X4C5N9ZP3M3QJ",
+    }
     assert events[0]["actor"] == {"kind": "anonymous"}
     assert events[0]["occurred_at"] >= events[1]["occurred_at"] >= events[2]["occurred_at"]
     assert len({event["event_id"] for event in events}) == 3

@@ -28,6 +28,7 @@ GUARDED = (
     "idempotency",
     "tickets",
     "artifacts",
+    "audit",
 )
 
 

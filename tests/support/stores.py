@@ -14,6 +14,7 @@ from pyoco_server.bootstrap import api_keys_on, feed_on, stores_on
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.services.context import Stores
 from pyoco_server.stores import (
+    AuditLog,
     DeadLetters,
     EventLog,
     Feed,
@@ -74,6 +75,7 @@ def memory_ports(events: MemorySubjectLog | None = None) -> Ports:
         tickets=TicketStore(MemoryKeyValue()),
         artifacts=MemoryArtifactStore(),
         signing_keys=SigningKeyStore(MemoryKeyValue()),
+        audit=AuditLog(MemorySubjectLog()),
         clock=SystemClock(),
         ids=SystemIds(),
         durability="buffered",

@@ -10,6 +10,7 @@ from threading import Lock
 
 from pyoco_server.domain.auth.api_keys import KeyId
 from pyoco_server.domain.ids import CommitId, InstanceId, RunId
+from pyoco_server.domain.ulid import Ulid, ulid_of
 
 _COUNTER_BITS = 12
 _COUNTER_LIMIT = 1 << _COUNTER_BITS
@@ -43,6 +44,10 @@ class SystemIds:
 
     def commit_id(self) -> CommitId:
         return CommitId(self._uuid7())
+
+    def request_id(self) -> Ulid:
+        """For an HTTP request."""
+        return ulid_of(self._uuid7())
 
     def instance_id(self) -> InstanceId:
         return InstanceId(self._uuid7())

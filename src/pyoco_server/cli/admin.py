@@ -123,8 +123,9 @@ def revoke(
 def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, data_dir: str | None) -> T:
     async def do(config: NatsBackendConfig) -> T:
         from pyoco_server.bootstrap import open_api_keys
+        from pyoco_server.cli.process import operator_name
 
-        async with open_api_keys(config) as keys:
+        async with open_api_keys(config, operator=operator_name()) as keys:
             return await work(keys)
 
     return with_broker(do, nats_url, data_dir)

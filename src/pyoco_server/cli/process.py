@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
+import os
 import signal
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -34,6 +37,15 @@ class StopRequest:
             self.at_once.set()
         self.by = self.by or number
         self.asked.set()
+
+
+def operator_name() -> str:
+    """Who works at this terminal, for the audit trail: user and host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number without a name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
 
 
 def run_until_stopped(program: Callable[[StopRequest], Awaitable[None]]) -> int:

@@ -14,7 +14,7 @@ from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import Kind, PyocoError
-from pyoco_server.http_api.api import dlq, flows, graphs, health, metrics, wheels, workers
+from pyoco_server.http_api.api import audit, dlq, flows, graphs, health, metrics, wheels, workers
 from pyoco_server.http_api.api.executions import claim_routes as claims
 from pyoco_server.http_api.api.executions import event_routes as executions_events
 from pyoco_server.http_api.api.executions import routes as executions
@@ -32,6 +32,7 @@ from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.middleware import authentication, rate_limits
+from pyoco_server.http_api.middleware.access_log import AccessLog
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
@@ -58,6 +59,7 @@ WITH_ROUTES = (
     workers,
     wheels,
     dlq,
+    audit,
     graphs,
     flows,
     rechecks,
@@ -114,9 +116,10 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     app.state.http_durations = request_durations()
     app.add_middleware(
         RequestMiddleware,
-        new_id=SystemIds().commit_id,
+        new_id=SystemIds().request_id,
         now=SystemClock().monotonic,
         durations=app.state.http_durations,
+        access=AccessLog.of(settings),
         hosts=HostCheck(settings),
         max_body_bytes=settings.http_max_body_bytes,
         body_limits=form_limits(settings),

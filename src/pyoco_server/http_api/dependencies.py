@@ -17,6 +17,7 @@ from pyoco_server.errors import PyocoError
 from pyoco_server.http_api.protocol.callers import limited_caller
 from pyoco_server.http_api.protocol.query_names import MOST_GIVEN
 from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
+from pyoco_server.services.audit.reader import AuditReader
 from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.context import Stores
 from pyoco_server.services.dead_letters import DeadLetterService
@@ -102,6 +103,7 @@ ReadinessDep = Annotated[ReadinessService, _service("readiness")]
 RequestsDep = Annotated[RequestService, _service("requests")]
 ArtifactsDep = Annotated[ArtifactService, _service("artifacts")]
 DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]
+AuditDep = Annotated[AuditReader, _service("audit")]
 CallerDep = Annotated[Caller, Depends(_caller)]
 # Whose stream it is, for the limit per caller.
 HolderDep = Annotated[str, Depends(_holder)]

@@ -36,7 +36,7 @@ AREAS = {
     # `--help` of the four programs.
     "commands": ("client", "programs"),
     # The OpenAPI document.
-    "openapi": ("common", "executions", "fleet", "jobs", "rechecks", "runs", "strategies"),
+    "openapi": ("audit", "common", "executions", "fleet", "jobs", "rechecks", "runs", "strategies"),
 }
 
 

@@ -16,6 +16,8 @@ from pyoco_server.domain.queries.query import IndexPosition as IndexPosition
 from pyoco_server.domain.queries.query import Listed as Listed
 from pyoco_server.domain.queries.query import RunQuery as RunQuery
 from pyoco_server.domain.queries.query import SnapshotSeen as SnapshotSeen
+from pyoco_server.ports.audit import AuditIndex as AuditIndex
+from pyoco_server.ports.audit import AuditPosition as AuditPosition
 from pyoco_server.ports.broker import Broker as Broker
 from pyoco_server.ports.broker import Conflict as Conflict
 from pyoco_server.ports.broker import Durability as Durability

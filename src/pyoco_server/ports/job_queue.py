@@ -23,6 +23,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workflow_yaml: str | None = None
     timeout_sec: float | None = None
     correlation_id: str | None = None  # appears in the worker's events and log lines too
+    request_id: str | None = None  # of the HTTP request that submitted the run; appears in the worker's log lines
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.ports.pdca import BatchEngine
+from pyoco_server.services.audit.reader import AuditReader
 from pyoco_server.services.auth.authenticator import Authenticator
 from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.claims.claim_node import ClaimService
@@ -59,6 +60,7 @@ class Services:
     artifacts: ArtifactService
     batch_engine: BatchEngine
     batches: BatchDriver
+    audit: AuditReader
     authenticator: Authenticator | None = None
 
     def end_streams(self) -> None:

@@ -12,6 +12,7 @@ from pyoco_server.domain.ids import CommitId
 from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Presence, Signals, WheelStore
 from pyoco_server.ports.pdca import ArtifactStore
 from pyoco_server.stores import (
+    AuditLog,
     DeadLetters,
     EventLog,
     GraphStore,
@@ -57,6 +58,7 @@ class Stores:
     tickets: TicketStore
     artifacts: ArtifactStore
     signing_keys: SigningKeyStore
+    audit: AuditLog
     clock: Clock
     ids: Ids
     durability: Durability
@@ -78,12 +80,15 @@ class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
 
     A request with an idempotency key has one commit id for all its attempts. `resumed`: an earlier attempt may have
     stored it, so the log is searched first; `hold` says whether another attempt has taken over. The id of a request
-    that is not resumed was generated at `begun_at` (monotonic): nothing older can contain it.
+    that is not resumed was generated at `begun_at` (monotonic): nothing older can contain it. `request_id` and
+    `address` are those of the HTTP request.
     """
 
     actor: Actor
     tenant_filter: str | None = None
     correlation_id: str | None = None
+    request_id: str | None = None
+    address: str | None = None
     idempotency_key: str | None = None
     commit_id: CommitId | None = None
     resumed: bool = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -16,7 +17,8 @@ from pyoco_server.domain.graphs import GraphDocument, GraphSummary, is_same
 from pyoco_server.domain.queries.page_token import seal, unseal
 from pyoco_server.errors import AppendConflict, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.ports import StoredGraph
-from pyoco_server.services.context import Stores
+from pyoco_server.services.audit.trail import AuditTrail, Change
+from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.fleet_view import FleetView
 
 logger = logging.getLogger(__name__)
@@ -58,19 +60,19 @@ class GraphService:
         graph_id: str,
         document: GraphDocument,
         *,
-        by: str | None,
+        context: CommandContext,
         expected_version: int | None = None,
-        resumed: bool = False,
     ) -> PutGraph:
         """Store a graph; the same once more changes nothing. The present version must be the expected one (0: none).
 
-        `resumed`: an earlier attempt of the same request may have stored it already.
+        An earlier attempt of the same request may have stored it already.
         """
         for _ in range(MAX_RACES):
             present = await self.stores.graphs.get(tenant_id, graph_id)
             version = 0 if present is None else present.version
-            if resumed and present is not None and _may_be_ours(present, document, expected_version):
-                return PutGraph(graph=present, created=version == 1)
+            if context.resumed and present is not None and _may_be_ours(present, document, expected_version):
+                async with self._audited(tenant_id, present, context):
+                    return PutGraph(graph=present, created=version == 1)
             if expected_version not in (None, version):
                 raise _conflict(graph_id, version)
             if present is not None and is_same(present.document, document):
@@ -80,14 +82,24 @@ class GraphService:
                 version=version + 1,
                 document=document,
                 updated_at=self.stores.clock.now(),
-                updated_by=by,
+                updated_by=context.actor.id,
                 revision=0 if present is None else present.revision,
             )
-            stored = await self.stores.graphs.put(tenant_id, wanted)
+            async with self._audited(tenant_id, wanted, context) as change:
+                stored = await self.stores.graphs.put(tenant_id, wanted)
+                change.unchanged = stored is None
             if stored is not None:
                 logger.info("graph put", extra={"graph_id": graph_id, "version": stored.version})
                 return PutGraph(graph=stored, created=stored.version == 1)
         raise AppendConflict(graph_id=graph_id)
+
+    def _audited(
+        self, tenant_id: str | None, graph: StoredGraph, context: CommandContext
+    ) -> AbstractAsyncContextManager[Change]:
+        detail = {"version": graph.version}
+        return AuditTrail.of(self.stores).change(
+            "graph.put", "graph", graph.graph_id, context, tenant_id=tenant_id, detail=detail
+        )
 
     async def get(self, tenant_id: str | None, graph_id: str) -> ShownGraph:
         """The graph of that name; hides other tenants' graphs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -13,6 +13,7 @@ from pyoco_server.domain.wheels.contents import check_contents
 from pyoco_server.domain.wheels.history import WheelAction, WheelEvent
 from pyoco_server.domain.wheels.wheel import Wheel, WheelName, check_newer, object_name
 from pyoco_server.errors import BrokerUnavailable, UploadsBusy, WheelNotFound, WheelVersionConflict
+from pyoco_server.services.audit.trail import AuditTrail, Change
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.idempotency import IdempotentAttempt
 
@@ -75,12 +76,13 @@ class WheelService:
         try:
             check_newer(name, await self.stores.wheels.all(), tenant_id)
             await asyncio.to_thread(file.seek, 0)
-            wheel = await self.stores.wheels.put(
-                stored_name,
-                _pieces(file),
-                tags=upload.tags,
-                admit=lambda present: check_newer(name, present, tenant_id),
-            )
+            async with self._audited("wheel.upload", name.file_name, tenant_id, context):
+                wheel = await self.stores.wheels.put(
+                    stored_name,
+                    _pieces(file),
+                    tags=upload.tags,
+                    admit=lambda present: check_newer(name, present, tenant_id),
+                )
         except WheelVersionConflict:
             # An earlier try of the same request may have registered the wheel.
             registered = await self.stores.wheels.get(stored_name)
@@ -93,6 +95,8 @@ class WheelService:
             recent = await self.stores.wheel_history.recent(
                 MAX_RECENT, wheel_name=registered.name, action="upload", tenant_filter=tenant_id
             )
+            async with self._audited("wheel.upload", name.file_name, tenant_id, context):
+                pass  # made by the earlier try, which may not have lived to say so
             if context.commit_id not in {event.event_id for event in recent}:
                 await self._record("upload", registered, trail, context)
             return registered
@@ -117,7 +121,8 @@ class WheelService:
         """
         wheel = await self.stores.wheels.get(object_name(name, owner))
         if turn.resource_id and (wheel is None or wheel.nuid != turn.resource_id):
-            return  # an earlier try has removed it
+            async with self._audited("wheel.delete", name, owner, turn.context):
+                return  # an earlier try has removed it, and may not have lived to say so
         if wheel is None and owner is not None and await self.stores.wheels.get(name) is not None:
             raise WheelNotFound(
                 f"{name[:200]} is shared by all tenants; an administrator removes it with shared=true (--shared)"
@@ -126,11 +131,19 @@ class WheelService:
             raise WheelNotFound(wheel=name[:200])
         if await turn.choose(wheel.nuid) != wheel.nuid:
             return
-        if await self.stores.wheels.delete(wheel):
+        async with self._audited("wheel.delete", wheel.name, wheel.tenant_id, turn.context) as change:
+            is_deleted = await self.stores.wheels.delete(wheel)
+            change.unchanged = not is_deleted
+        if is_deleted:
             logger.info("wheel deleted", extra={"wheel": wheel.name, "nuid": wheel.nuid})
             await self._record("delete", wheel, trail, turn.context)
         elif not await _was_begun_before(turn.context):
             raise WheelNotFound(wheel=name[:200])
+
+    def _audited(
+        self, action: str, name: str, tenant_id: str | None, context: CommandContext
+    ) -> AbstractAsyncContextManager[Change]:
+        return AuditTrail.of(self.stores).change(action, "wheel", name, context, tenant_id=tenant_id)
 
     async def _record(self, action: WheelAction, wheel: Wheel, trail: Trail, context: CommandContext) -> None:
         event = WheelEvent(

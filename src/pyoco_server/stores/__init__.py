@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyoco_server.stores.audit import AuditLog as AuditLog
 from pyoco_server.stores.credentials import KeyStore as KeyStore
 from pyoco_server.stores.credentials import TicketStore as TicketStore
 from pyoco_server.stores.dead_letters import DeadLetter as DeadLetter

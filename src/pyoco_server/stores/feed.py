@@ -9,11 +9,16 @@ from contextlib import aclosing
 import msgspec
 import orjson
 
+from pyoco_server.domain.execution import codec
+from pyoco_server.domain.execution.events import Commit
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.query import SnapshotSeen
-from pyoco_server.ports.broker import Entry, KeyValue, SubjectLog
+from pyoco_server.ports.broker import Entry, KeyValue, StreamState, SubjectLog
 
 logger = logging.getLogger(__name__)
+
+# As the codec writes an actor.
+_OF_A_USER = b'"kind":"user"'
 
 
 class LogSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +59,23 @@ class Feed:
         """When the event stream was created, and its last sequence."""
         state = await self._events.state()
         return state.created, state.last_sequence
+
+    async def commit_state(self) -> StreamState:
+        """The extent of the event stream."""
+        return await self._events.state()
+
+    async def user_commits(self, *, after: int, upto: int) -> Sequence[tuple[RunId, Commit]]:
+        """The commits of users between these sequences, in order; unreadable ones are left out."""
+        found = []
+        for message in await self._events.read_range(after=after, upto=upto):
+            # Most commits are of workers, and are not decoded.
+            if _OF_A_USER not in message.data:
+                continue
+            try:
+                found.append((RunId(message.key), codec.decode(message.data)))
+            except codec.UnreadableCommit as error:
+                logger.warning("unreadable commit", extra={"run_id": message.key, "reason": str(error)})
+        return found
 
     async def commits(self, *, after: int) -> AsyncGenerator[Sequence[LogSeen], None]:
         """Batches of commits of all runs behind the sequence `after`, then live."""

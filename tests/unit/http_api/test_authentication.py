@@ -134,13 +134,13 @@ def test_a_flood_of_rejections_logs_a_bounded_number_of_lines(caplog: pytest.Log
     log = RejectionLog(clock)
     with caplog.at_level(logging.INFO):
         for _ in range(1000):
-            log.note(CredentialsMissing(reason="no credentials"), {"path": "/runs", "request_id": "r1"})
+            log.note(CredentialsMissing(reason="no credentials"), {"path": "/runs", "x_request_id": "r1"})
         assert len(caplog.records) == MAX_LINES
         clock.pass_time(WINDOW_SEC)
-        log.note(InvalidApiKey(key_id="k", reason="revoked"), {"path": "/runs", "request_id": "r2"})
-        log.note(CredentialsMissing(reason="no credentials"), {"path": "/runs", "request_id": "r3"})
+        log.note(InvalidApiKey(key_id="k", reason="revoked"), {"path": "/runs", "x_request_id": "r2"})
+        log.note(CredentialsMissing(reason="no credentials"), {"path": "/runs", "x_request_id": "r3"})
 
     last, after = (record.__dict__ for record in caplog.records[-2:])
     assert "left_out" not in after
     assert (last["left_out"], last["key_id"], last["reason"]) == (1000 - MAX_LINES, "k", "revoked")
-    assert (last["err_id"], last["request_id"], last["path"]) == ("ERR-PYOCO-0015", "r2", "/runs")
+    assert (last["err_id"], last["x_request_id"], last["path"]) == ("ERR-PYOCO-0015", "r2", "/runs")

@@ -41,7 +41,7 @@ class Request:
                 rejections=RejectionLog(ManualClock()),
             )
         )
-        self.scope = {"type": "http", "app": app, "headers": [(b"x-api-key", KEY.encode())]}
+        self.scope = {"type": "http", "method": "GET", "app": app, "headers": [(b"x-api-key", KEY.encode())]}
 
     async def receive(self) -> Any:
         if self._messages:

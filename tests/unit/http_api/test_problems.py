@@ -184,8 +184,8 @@ async def test_a_rejected_request_leaves_one_log_line_with_its_error_id(caplog: 
         await get("/missing")
 
     (line,) = [record.__dict__ for record in caplog.records if record.message == "request rejected"]
-    assert (line["err_id"], line["run_id"], line["status"]) == ("ERR-PYOCO-0005", "r1", 404)
-    assert (line["path"], line["request_id"]) == ("/missing", "new-id")
+    assert (line["err_id"], line["run_id"], line["http_status"]) == ("ERR-PYOCO-0005", "r1", 404)
+    assert (line["path"], line["x_request_id"]) == ("/missing", "new-id")
 
 
 async def test_a_refused_stream_is_logged_as_a_rejected_request(caplog: pytest.LogCaptureFixture) -> None:
@@ -199,19 +199,21 @@ async def test_a_refused_stream_is_logged_as_a_rejected_request(caplog: pytest.L
 
 async def test_an_internal_error_is_a_500_without_details(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR):
-        response = await get("/broken", X_Request_Id="given-request-id")
+        response = await get("/broken", X_Request_Id="01J8TPZ7YJ1E1X4C5N9ZP3M3QJ")
 
     assert response.status_code == 500
     assert response.json()["err_id"] == "ERR-PYOCO-0034"
     assert SECRET not in response.text
     records = [record for record in caplog.records if record.message == "request failed"]
-    assert [record.__dict__["request_id"] for record in records] == ["given-request-id"]
+    assert [record.__dict__["x_request_id"] for record in records] == ["01J8TPZ7YJ1E1X4C5N9ZP3M3QJ"]
     assert records[0].exc_info is not None
 
 
 @pytest.mark.parametrize("path", ["/missing", "/offline", "/broken", "/teapot", "/nowhere", "/else"])
 async def test_every_response_has_the_request_id(path: str) -> None:
-    assert (await get(path, X_Request_Id="given-request-id")).headers["x-request-id"] == "given-request-id"
+    assert (await get(path, X_Request_Id="01J8TPZ7YJ1E1X4C5N9ZP3M3QJ")).headers[
+        "x-request-id"
+    ] == "01J8TPZ7YJ1E1X4C5N9ZP3M3QJ"
 
 
 async def test_an_unknown_path_has_its_own_404() -> None:

@@ -9,10 +9,13 @@ import pytest
 from pyoco_server.adapters.system import SystemIds
 from pyoco_server.domain.auth.api_keys import KeyId, Pepper, check
 from pyoco_server.domain.auth.scopes import USUAL_SCOPES
+from pyoco_server.domain.execution.events import Actor
 from pyoco_server.errors import InvalidUsage
+from pyoco_server.services.audit.trail import AuditTrail
 from pyoco_server.services.auth.api_keys import ApiKeys
-from pyoco_server.stores import KeyStore
-from pyoco_server.testing.broker import MemoryKeyValue
+from pyoco_server.services.context import CommandContext
+from pyoco_server.stores import AuditLog, KeyStore
+from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from support.clocks import ManualClock
 
 PEPPER = Pepper("a pepper for tests")
@@ -25,7 +28,11 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def keys(clock: ManualClock) -> ApiKeys:
-    return ApiKeys(store=KeyStore(MemoryKeyValue()), clock=clock, ids=SystemIds(), pepper=PEPPER)
+    ids = SystemIds()
+    trail = AuditTrail(log=AuditLog(MemorySubjectLog()), clock=clock, ids=ids)
+    context = CommandContext(actor=Actor(kind="operator", id="ann@host"))
+    store = KeyStore(MemoryKeyValue())
+    return ApiKeys(store=store, clock=clock, ids=ids, pepper=PEPPER, trail=trail, context=context)
 
 
 async def test_a_created_key_is_accepted(keys: ApiKeys) -> None:

@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
+from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.graphs import GraphDocument, GraphSummary, of_tasks, summary_of
+from pyoco_server.domain.ids import CommitId
 from pyoco_server.domain.queries.page_token import seal
 from pyoco_server.errors import AppendConflict, BrokerUnavailable, GraphNotFound, GraphVersionConflict, InvalidRequest
 from pyoco_server.ports import StoredGraph
+from pyoco_server.services.context import CommandContext
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.graphs import MAX_RACES, GraphPage, GraphService, ListedGraph, PutGraph
 from support.world import World
 
 ETL = AnnouncedFlow(name="etl", nodes=("load", "save"), edges=(("load", "save"),), tags=("cpu", "gpu"))
+ANN, BOB = (CommandContext(actor=Actor(kind="user", id=name)) for name in ("ann", "bob"))
+ANN_AGAIN = CommandContext(actor=ANN.actor, commit_id=CommitId("c1"), resumed=True)
 ONE, TWO, THREE = (of_tasks([name], []) for name in ("one", "two", "three"))
 
 
@@ -37,13 +42,13 @@ def graphs(world: World, *flows: AnnouncedFlow) -> GraphService:
 
 
 async def put(world: World, document: GraphDocument, graph_id: str = "release", **named: Any) -> PutGraph:
-    return await graphs(world).put("team-a", graph_id, document, by="ann", **named)
+    return await graphs(world).put("team-a", graph_id, document, context=named.pop("context", ANN), **named)
 
 
 def overtaken(world: World, document: GraphDocument) -> None:
     """Another client puts this document just before the next put."""
     others = GraphService(stores=world.truth, fleet=Fleet(world))
-    world.faults.before("graphs.put", lambda: others.put("team-a", "release", document, by="bob"))
+    world.faults.before("graphs.put", lambda: others.put("team-a", "release", document, context=BOB))
 
 
 async def test_a_change_is_a_new_version_and_an_equal_graph_is_none() -> None:
@@ -51,7 +56,7 @@ async def test_a_change_is_a_new_version_and_an_equal_graph_is_none() -> None:
 
     first = await put(world, ONE)
     world.clock.pass_time(60)
-    again = await graphs(world).put("team-a", "release", ONE, by="bob")
+    again = await graphs(world).put("team-a", "release", ONE, context=BOB)
     second = await put(world, TWO)
     third = await put(world, ONE)
 
@@ -85,7 +90,7 @@ async def test_a_resumed_put_that_was_applied_returns_the_first_result(expected_
     world = World()
     first = await put(world, ONE, expected_version=expected_version)
 
-    assert await put(world, ONE, expected_version=expected_version, resumed=True) == first
+    assert await put(world, ONE, expected_version=expected_version, context=ANN_AGAIN) == first
 
 
 async def test_a_resumed_put_that_was_not_applied_has_the_same_condition() -> None:
@@ -93,10 +98,10 @@ async def test_a_resumed_put_that_was_not_applied_has_the_same_condition() -> No
     await put(world, ONE)
 
     with pytest.raises(GraphVersionConflict):
-        await put(world, TWO, expected_version=0, resumed=True)
+        await put(world, TWO, expected_version=0, context=ANN_AGAIN)
     with pytest.raises(GraphVersionConflict):
-        await put(world, ONE, expected_version=3, resumed=True)
-    done = await put(world, TWO, expected_version=1, resumed=True)
+        await put(world, ONE, expected_version=3, context=ANN_AGAIN)
+    done = await put(world, TWO, expected_version=1, context=ANN_AGAIN)
 
     assert (done.graph.version, done.created) == (2, False)
 

@@ -81,6 +81,14 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
             max_msgs=config.dlq_max_msgs or -1,
             max_bytes=config.dlq_max_bytes or -1,
         ),
+        # A full trail refuses: what cannot be recorded is not changed.
+        _stream(
+            config,
+            config.audit_stream,
+            f"{config.audit_subject_prefix}.*",
+            discard="new",
+            max_age=int(config.audit_retention_sec * NS),
+        ),
         _bucket(config, config.runs_kv_bucket),
         _bucket(config, config.workers_kv_bucket),
         _bucket(config, config.auth_kv_bucket),

@@ -87,7 +87,7 @@ def open_file(path: Path, schema: Schema) -> Connections:
     if path.exists():
         try:
             if path.is_file():
-                _make_private(path)
+                make_private(path)
             found = _open(path, schema)
             if not isinstance(found, str):
                 return found
@@ -101,8 +101,8 @@ def open_file(path: Path, schema: Schema) -> Connections:
 def start_empty(path: Path, schema: Schema) -> Connections:
     """Replace the file by an empty one. No connection may be open on it."""
     discard(path)
-    _make_private(path)
-    writer = _connect(path, WRITER_CACHE_KIB)
+    make_private(path)
+    writer = connect(path, WRITER_CACHE_KIB)
     writer.executescript(resources.files(__package__).joinpath(schema.script).read_text(encoding="utf-8"))
     writer.execute(f"PRAGMA user_version = {schema.version}")
     return Connections(writer, _open_reader(path))
@@ -134,7 +134,7 @@ def _lock(path: Path) -> sqlite3.Connection | None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock_path = path.with_name(path.name + ".lock")
-        _make_private(lock_path)
+        make_private(lock_path)
         lock = sqlite3.connect(lock_path, timeout=0, isolation_level=None, check_same_thread=False)
         lock.execute("BEGIN EXCLUSIVE")
     except (sqlite3.DatabaseError, OSError):
@@ -144,7 +144,7 @@ def _lock(path: Path) -> sqlite3.Connection | None:
     return lock
 
 
-def _make_private(path: Path) -> None:
+def make_private(path: Path) -> None:
     """Creates the file with mode 0600, or tightens it; SQLite gives the files beside it the same mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
@@ -176,7 +176,7 @@ def _open(path: Path, schema: Schema) -> Connections | str:
         if not is_intact:
             return "its checksum is another one"
     with ExitStack() as stack:
-        writer = stack.enter_context(closing(_connect(path, WRITER_CACHE_KIB)))
+        writer = stack.enter_context(closing(connect(path, WRITER_CACHE_KIB)))
         if writer.execute("PRAGMA user_version").fetchone() != (schema.version,):
             return "another schema version"
         if not is_sealed and (found := writer.execute("PRAGMA integrity_check(1)").fetchone()) != ("ok",):
@@ -187,12 +187,12 @@ def _open(path: Path, schema: Schema) -> Connections | str:
 
 
 def _open_reader(path: Path) -> sqlite3.Connection:
-    reader = _connect(path, READER_CACHE_KIB)
+    reader = connect(path, READER_CACHE_KIB)
     reader.execute("PRAGMA query_only = ON")
     return reader
 
 
-def _connect(path: Path, cache_kib: int) -> sqlite3.Connection:
+def connect(path: Path, cache_kib: int) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
     try:
         connection.execute("PRAGMA journal_mode = WAL")

@@ -15,6 +15,7 @@ from typer.exceptions import TyperException
 
 from pyoco_server.cli import output, stdout
 from pyoco_server.cli.client.commands import (
+    audit,
     cancel,
     config,
     doctor,
@@ -81,6 +82,7 @@ COMMANDS = (
     Entry("metrics", fleet.metrics, "metrics | grep pyoco_runs_total"),
     Entry("dlq", fleet.dlq, "dlq --reason execution_error --output table"),
     Entry("dlq-replay", fleet.dlq_replay, "dlq-replay --seq 42 --watch"),
+    Entry("audit", audit.audit, "audit --actor 0123456789abcdef --since 2026-01-31 --output table"),
     Entry("doctor", doctor.doctor, "doctor --tag gpu"),
     Entry("init", local.init, "init my-flow"),
     Entry("completion", local.completion, "completion bash >> ~/.bashrc"),

@@ -1,7 +1,7 @@
 """Commits ⇄ bytes. The names here are stored for ever; a changed form is a new schemaVersion with an upcaster.
 
     {"schemaVersion": 1, "executionId", "commitId", "occurredAt", "command", "actor": {"kind", "id"?},
-     "correlationId"?, "idempotencyKey"?, "events": [{"eventId", "type", "payload"}, …]}
+     "correlationId"?, "idempotencyKey"?, "requestId"?, "address"?, "events": [{"eventId", "type", "payload"}, …]}
 
 One envelope per commit: an envelope per event would limit a commit to 3,000 events. Unknown fields are ignored, so that
 an older program can read commits of a newer one under the same version.

@@ -207,7 +207,10 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """The events of one decision, stored as one message: readers never see half of a decision."""
+    """The events of one decision, stored as one message: readers never see half of a decision.
+
+    `request_id` and `address` are those of the HTTP request that sent the command; workers and gateways have none.
+    """
 
     commit_id: CommitId
     occurred_at: float
@@ -215,6 +218,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
     actor: Actor
     correlation_id: str | None = None
     idempotency_key: str | None = None
+    request_id: str | None = None
+    address: str | None = None
     events: Events
 
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import re
 from typing import NewType
 
+from pyoco_server.domain import ulid
 from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.ulid import Ulid as Ulid
 from pyoco_server.errors import ArtifactNotFound, InvalidRequest, RunNotFound
 
 StrategyId = NewType("StrategyId", str)
-# A request's id as 26 characters of Crockford's base32.
-Ulid = NewType("Ulid", str)
 
 MAX_STRATEGY_ID_CHARS = 128
 
 _STRATEGY = re.compile(r"[a-z0-9._-]+", re.ASCII)
 _ARTIFACT = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}-[0-9]{4}-[0-9]{1,4}", re.ASCII)
-_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
-_ULID_CHARS = 26
-_BITS = 128
 
 
 def is_strategy_id(text: str) -> bool:
@@ -35,20 +31,15 @@ def parse_strategy_id(text: str) -> StrategyId:
 
 def ulid_of(run_id: RunId) -> Ulid:
     """The id of an execution as a ULID: the same 128 bits."""
-    bits = int(run_id.replace("-", ""), 16)
-    return Ulid("".join(_ALPHABET[bits >> shift & 31] for shift in range(_BITS - 3, -1, -5)))
+    return ulid.ulid_of(run_id)
 
 
-def run_id_of(ulid: str) -> RunId:
+def run_id_of(text: str) -> RunId:
     """The execution with this id; any text that is no ULID is an unknown request."""
-    letters = ulid.upper()
-    if len(letters) != _ULID_CHARS or not _VALUES.keys() >= set(letters) or _VALUES[letters[0]] > 7:
+    known = ulid.parse_ulid(text)
+    if known is None:
         raise RunNotFound("there is no request with this id")
-    bits = 0
-    for letter in letters:
-        bits = bits << 5 | _VALUES[letter]
-    digits = f"{bits:032x}"
-    return RunId("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))
+    return RunId(ulid.uuid_of(known))
 
 
 def node_of(number: int) -> NodeId:

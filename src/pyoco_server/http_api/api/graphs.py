@@ -99,9 +99,8 @@ async def put_graph(
                 caller.tenant_id,
                 graph_id,
                 document,
-                by=caller.name,
+                context=turn.context,
                 expected_version=expected,
-                resumed=turn.context.resumed,
             )
             body = graph_out(put.graph) | {"created": put.created}
             once.response = json_response(body, 201 if put.created else 200, _headers(put.graph))

@@ -19,9 +19,10 @@ from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.fields import Open, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
-from pyoco_server.http_api.protocol.request_parsing import read
+from pyoco_server.http_api.protocol.request_parsing import read, services_of
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import answers
+from pyoco_server.services.audit.trail import AuditTrail
 
 router = APIRouter(prefix="/workers", tags=["workers"])
 
@@ -134,8 +135,10 @@ async def patch_worker(
         raise InvalidWorkersRequest(rejected.detail) from rejected
 
     async with IdempotentRequest(request, of_json(body)) as once:
-        if once.attempt:
-            updated_at = await fleet.set_hidden(parsed, hidden)
+        if turn := once.attempt:
+            trail, action = AuditTrail.of(services_of(request).stores), "worker.hide" if hidden else "worker.show"
+            async with trail.change(action, "worker", parsed, turn.context):
+                updated_at = await fleet.set_hidden(parsed, hidden)
             once.response = json_response({"worker_id": parsed, "hidden": hidden, "updated_at": updated_at})
     return once.answer
 

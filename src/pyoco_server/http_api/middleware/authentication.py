@@ -21,8 +21,10 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.errors import InvalidApiKey, InvalidTicket, InvalidToken, PyocoError
+from pyoco_server.http_api.middleware.access_log import access_fields, note_logged
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.protocol.websocket import Socket
+from pyoco_server.http_api.responses.problems import status_of
 from pyoco_server.services.auth.authenticator import Authenticator, Credentials
 from pyoco_server.services.container import Services
 
@@ -186,7 +188,8 @@ class Guard:
         except PyocoError as rejection:
             if scope["type"] != "websocket":
                 raise
-            self._log(rejection, scope)
+            if self._log(rejection, scope):
+                note_logged(scope)
             await Socket(receive, send).refuse(rejection)
             return
         scope["until_revoked"] = partial(self._until_revoked, scope, caller)
@@ -218,9 +221,9 @@ class Guard:
         self._log(rejection, scope)
         return rejection
 
-    def _log(self, rejection: PyocoError, scope: Connection) -> None:
+    def _log(self, rejection: PyocoError, scope: Connection) -> bool:
         log: RejectionLog = scope["app"].state.rejections
-        log.note(rejection, {"path": self._path, "request_id": scope.get("request_id")})
+        return log.note(rejection, access_fields(scope, status_of(rejection, self._path)) | {"path": self._path})
 
 
 def _guarded(route: BaseRoute, access: Access, read: CredentialsReader) -> BaseRoute:

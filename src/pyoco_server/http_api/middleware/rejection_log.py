@@ -45,15 +45,17 @@ class RejectionLog:
         # Two windows: failed logins stay visible while a client with bad requests floods the log.
         self._access, self._other = Window(clock), Window(clock)
 
-    def note(self, rejection: PyocoError, context: Mapping[str, Any]) -> None:
+    def note(self, rejection: PyocoError, context: Mapping[str, Any]) -> bool:
+        """Whether the line was written."""
         is_access = rejection.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN)
         more = (self._access if is_access else self._other).take()
         if more is None:
-            return
+            return False
         facts = rejection.facts if is_access else {"run_id": rejection.facts.get("run_id")}
         ids = {"err_id": rejection.err_id, "msg_id": rejection.msg_id, "detail": rejection.detail[:MAX_DETAIL_CHARS]}
         level = logging.WARNING if is_access else logging.INFO
         logger.log(level, "request rejected", extra={**facts, **context, **ids, **more})
+        return True
 
 
 class LimitWarnings(logging.Filter):

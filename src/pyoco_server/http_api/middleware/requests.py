@@ -1,9 +1,8 @@
-"""The one middleware: request ids, timing, hosts and origins, WebSocket tickets and the headers of every answer."""
+"""The one middleware: ids, access log, timing, hosts and origins, WebSocket tickets and the headers of every answer."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
@@ -15,9 +14,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import CrossSiteRefused, GatewayStopping, PyocoError
+from pyoco_server.http_api.middleware.access_log import NO_LOG, SWITCHING_PROTOCOLS, AccessLog, endpoint_of, method_of
 from pyoco_server.http_api.middleware.bodies import RequestBody
 from pyoco_server.http_api.middleware.hosts import HostCheck, MalformedHost
+from pyoco_server.http_api.middleware.request_ids import identify
 from pyoco_server.http_api.responses.problems import response_for
+from pyoco_server.log_context import end_work
 from pyoco_server.services.projections.lists import list_is_stale
 
 STOPPING = "the gateway is stopping; the request may have been carried out"
@@ -29,13 +31,8 @@ SLOW_AFTER_SEC = 30.0
 SLOWEST_BYTES_PER_SEC = 4 * 1024
 
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# One label for all paths without a route, however many a client tries. No route has such a name.
-NO_ROUTE = "(none)"
-OTHER_METHOD = "(other)"
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 # Answers are data: in a browser they may load and run nothing. The docs page has a policy of its own.
 _CSP = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 # JSON is of the moment and of its caller, and never a script; a route may say otherwise.
@@ -48,7 +45,7 @@ _PROBES = ("/health", "/ready")
 # The contract of these paths limits their bodies.
 SMALL_BODY_BYTES = 64 * 1024
 _SMALL_BODIES = ("/pdca/", "/gui/")
-_IDS = (b"x-request-id", b"x-correlation-id")
+FORBIDDEN = 403
 
 
 def request_durations() -> Histogram:
@@ -69,6 +66,7 @@ class RequestMiddleware:
     hosts: HostCheck
     max_body_bytes: int
     body_limits: Mapping[tuple[str, str], int]
+    access: AccessLog = NO_LOG
     patience_sec: float = BODY_PATIENCE_SEC
     slow_after_sec: float = SLOW_AFTER_SEC
 
@@ -82,14 +80,17 @@ class RequestMiddleware:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, is_answered, is_closing = self.now(), False, False
-        headers = self._identify(scope)
+        headers, ids_in_lines = identify(scope, self.new_id)
+        self.access.begin(scope, began, self.now)
         body = self._body(scope, receive)
 
         async def send_first(message: Message) -> None:
             nonlocal is_answered, is_closing
             if not is_answered and message["type"] == "http.response.start":
                 is_answered = True
-                self._observe(scope, message["status"], self.now() - began)
+                answered_at = self.now()
+                self._observe(scope, message["status"], answered_at - began)
+                self.access.note(scope, message["status"], answered_at)
                 given = message.get("headers", ())
                 # A connection header means nothing to HTTP/2, where the server resets the stream.
                 is_closing = body.is_left and scope.get("http_version", "1.1")[0] == "1"
@@ -113,6 +114,7 @@ class RequestMiddleware:
         finally:
             if not is_answered:  # an exception: the framework answers it outside of all middleware
                 self._observe(scope, 500, self.now() - began)
+            end_work(ids_in_lines)
 
     def _refusal(self, scope: Scope) -> PyocoError | None:
         """Why the request is refused before its route is looked for."""
@@ -123,46 +125,44 @@ class RequestMiddleware:
         return None
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = self._identify(scope)
+        headers, ids_in_lines = identify(scope, self.new_id)
+        self.access.begin(scope, self.now(), self.now)
         _hide_ticket(scope)
+        is_answered = False
+        can_answer = "websocket.http.response" in scope.get("extensions", {})
 
         async def send_with_headers(message: Message) -> None:
-            if message["type"] in ("websocket.accept", "websocket.http.response.start"):
+            nonlocal is_answered
+            if not is_answered and message["type"] in ("websocket.accept", "websocket.http.response.start"):
+                is_answered = True
                 given = message.get("headers", ())
                 general = () if message["type"] == "websocket.accept" else _general(given)
                 message["headers"] = [*given, *headers, *general]
+                self.access.note(scope, message.get("status", SWITCHING_PROTOCOLS), self.now())
+            elif not is_answered and message["type"] == "websocket.close" and can_answer:
+                # Not accepted: the server would answer 403 without our headers.
+                await send_with_headers({"type": "websocket.http.response.start", "status": FORBIDDEN, "headers": []})
+                message = {"type": "websocket.http.response.body", "body": b""}
             await send(message)
 
         refusal = self.hosts.refusal(scope["headers"])
         # A page of another site may not even listen: unlike other answers it could read the frames.
         if refusal is None and _is_cross_origin(scope["headers"]):
             refusal = CrossSiteRefused()
-        if refusal is not None:
-            await receive()
-            if "websocket.http.response" in scope.get("extensions", {}):
-                await _refused(scope, refusal)(scope, receive, send_with_headers)
+        try:
+            if refusal is None:
+                await self.app(scope, receive, send_with_headers)
             else:
-                await send({"type": "websocket.close", "code": 1008})  # not accepted: a 403
-            return
-
-        await self.app(scope, receive, send_with_headers)
-
-    def _identify(self, scope: Scope) -> list[tuple[bytes, bytes]]:
-        """Headers `X-Request-Id` and `X-Correlation-Id`: the caller's, if they are well-formed, or a new one.
-
-        The first names one request; the second ties several together, in events and log lines.
-        """
-        given = {name: value for name, value in scope["headers"] if name in _IDS and _REQUEST_ID.fullmatch(value)}
-        request_id = given.get(b"x-request-id") or self.new_id().encode()
-        correlation_id = given.get(b"x-correlation-id", request_id)
-        scope["request_id"], scope["correlation_id"] = request_id.decode(), correlation_id.decode()
-        return [(b"x-request-id", request_id), (b"x-correlation-id", correlation_id)]
+                await receive()
+                if can_answer:
+                    await _refused(scope, refusal)(scope, receive, send_with_headers)
+                else:
+                    await send({"type": "websocket.close", "code": 1008})  # not accepted: a 403
+        finally:
+            end_work(ids_in_lines)
 
     def _observe(self, scope: Scope, status: int, seconds: float) -> None:
-        # The router leaves the matched route in the scope.
-        route = getattr(scope.get("route"), "path", NO_ROUTE)
-        method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
-        self.durations.labels(route, method, f"{status // 100}xx").observe(seconds)
+        self.durations.labels(endpoint_of(scope), method_of(scope), f"{status // 100}xx").observe(seconds)
 
     def _body_limit(self, scope: Scope) -> int:
         path: str = scope["path"]

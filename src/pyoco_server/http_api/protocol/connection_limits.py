@@ -13,8 +13,10 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.http11 import Request, Response
 
-from pyoco_server.adapters.system import SystemClock
+from pyoco_server.adapters.system import SystemClock, SystemIds
+from pyoco_server.http_api.middleware.access_log import SWITCHING_PROTOCOLS
 from pyoco_server.http_api.middleware.rejection_log import LimitWarnings
 
 # More than browsers and proxies send, cookies included.
@@ -33,6 +35,7 @@ PONG_PATIENCE_SEC = 90.0
 # For a peer to read its close frame and everything before it.
 CLOSE_PATIENCE_SEC = 5.0
 
+_ids = SystemIds()
 # Own logger: uvicorn's would log the address of every WebSocket, and its library every byte of a head.
 _logger = logging.getLogger(__name__)
 _logger.setLevel(logging.WARNING)
@@ -74,6 +77,21 @@ class BoundedHttp(HttpToolsProtocol):
             self.send_400_response("The head of the request is too large.")
         elif self._in_head and self._deadline is None:
             self._set_deadline()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answers what is no HTTP; without a request there is no other place for its id."""
+        state, request_id = self.server_state, _ids.request_id()
+        usual, state.default_headers = (
+            state.default_headers,
+            [
+                *state.default_headers,
+                (b"x-request-id", request_id.encode()),
+            ],
+        )
+        try:
+            super().send_400_response(msg)
+        finally:
+            state.default_headers = usual
 
     def on_message_begin(self) -> None:
         self._in_head, self._head_bytes = True, 0
@@ -141,6 +159,19 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             self.transport.abort()
         else:
             super().handle_ping()
+
+    def handle_connect(self, event: Request) -> None:
+        # The library answers a malformed handshake before there is a request for the app.
+        accept = self.conn.accept
+
+        def accept_with_id(request: Request) -> Response:
+            response = accept(request)
+            if response.status_code != SWITCHING_PROTOCOLS:
+                response.headers["X-Request-Id"] = _ids.request_id()
+            return response
+
+        self.conn.accept = accept_with_id  # type: ignore[method-assign]
+        super().handle_connect(event)
 
     async def send(self, message: Any) -> None:
         if self.close_sent and self.handshake_complete:

@@ -50,6 +50,8 @@ def context_of(request: HTTPConnection) -> CommandContext:
         actor=Actor(kind="user", id=caller.name),
         tenant_filter=caller.tenant_filter,
         correlation_id=request.scope.get("correlation_id"),
+        request_id=request.scope.get("request_id"),
+        address=request.client.host if request.client else None,
     )
 
 

@@ -34,6 +34,7 @@ from pyoco_server.errors import (
     RouteNotFound,
     TooManyWatchers,
 )
+from pyoco_server.http_api.middleware.access_log import access_fields, note_logged
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.error_hints import hint_of, message_of
 from pyoco_server.http_api.responses.negotiation import preferred_language
@@ -270,14 +271,15 @@ def response_for(request: HTTPConnection, error: PyocoError, status: int | None 
     dialect = dialect_of(path)
     if status is None or (dialect is PDCA and status != METHOD_NOT_ALLOWED):
         status = status_of(error, path)
-    context = {"path": path, "method": request.scope.get("method"), "status": status}
-    context |= {name: request.scope.get(name) for name in ("request_id", "correlation_id")}
+    context = access_fields(request.scope, status)
+    context |= {"path": path, "correlation_id": request.scope.get("correlation_id")}
     # A caller who opens streams until it is refused is no failure of the gateway, and must not fill its log.
     if status >= 500 and not isinstance(error, TooManyWatchers):
         ids = {"err_id": error.err_id, "msg_id": error.msg_id}
         logger.error("request failed", exc_info=error, extra=context | ids)
-    else:
-        request.app.state.rejections.note(error, context)
+        note_logged(request.scope)
+    elif request.app.state.rejections.note(error, context):
+        note_logged(request.scope)
     headers = {"Vary": "Accept-Language"}
     if error.kind is Kind.RATE_LIMITED:
         headers["Retry-After"] = str(_retry_after(error))

@@ -23,7 +23,14 @@ from pyoco_server.http_client.connection import (
     Timing,
     resolve_connection,
 )
-from pyoco_server.http_client.models.runs import DeadLetterPage, Health, Replayed, WorkerPatched, WorkerRecord
+from pyoco_server.http_client.models.runs import (
+    AuditPage,
+    DeadLetterPage,
+    Health,
+    Replayed,
+    WorkerPatched,
+    WorkerRecord,
+)
 from pyoco_server.http_client.requests import change, get, id_path, read_array, read_page, read_text
 
 if TYPE_CHECKING:
@@ -136,6 +143,33 @@ class AsyncPyocoHttpClient(
         """One page of dead letters, newest first; pass its `next_cursor` as `cursor` to get the next page."""
         return await self._transport.send(
             get("/dlq", read=read_page(), reason=reason, tag=tag, flow=flow, limit=limit, cursor=cursor)
+        )
+
+    async def list_audit(
+        self,
+        actor: str | None = None,
+        action: str | None = None,
+        resource: str | None = None,
+        request_id: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> AuditPage:
+        """One page of who did what, newest first, for administrators; pass its `next_cursor` as `cursor`."""
+        return await self._transport.send(
+            get(
+                "/audit",
+                read=read_page(),
+                actor=actor,
+                action=action,
+                resource=resource,
+                request_id=request_id,
+                since=since,
+                until=until,
+                limit=limit,
+                cursor=cursor,
+            )
         )
 
     async def replay_dead_letter(self, seq: int, *, idempotency_key: str | None = None) -> Replayed:

@@ -220,6 +220,28 @@ class DeadLetterPage(TypedDict):
     next_cursor: NotRequired[str | None]
 
 
+class AuditRecord(TypedDict):
+    """A change: `actor` did `action` to `resource`. `outcome` is `attempted` if the gateway was killed meanwhile."""
+
+    at: float
+    action: str
+    actor: dict[str, Any]
+    resource: dict[str, Any]
+    outcome: str
+    tenant_id: NotRequired[str | None]
+    address: NotRequired[str | None]
+    request_id: NotRequired[str | None]
+    correlation_id: NotRequired[str | None]
+    detail: NotRequired[dict[str, Any]]
+
+
+class AuditPage(TypedDict):
+    """One page of the audit trail, newest first; the last one has no `next_cursor`."""
+
+    items: list[AuditRecord]
+    next_cursor: NotRequired[str | None]
+
+
 class Replayed(TypedDict):
     """The new run of a dead letter; `replay_of` names the dead letter (`seq`) and the old run (`run_id`)."""
 

@@ -256,4 +256,15 @@ TEXTS = {
         "--profile や PYOCO_PROFILE の指定がないときに使う profile を選びます。"
     ),
     "The profile to use from now on.": "今後使う profile。",
+    "List who changed what, newest first, of all tenants. For administrators.": (
+        "誰が何を変更したかを、すべての tenant について新しい順に一覧表示します。管理者用です。"
+    ),
+    "Only of this API key id, token subject or operator.": "この API key の id、トークンの subject、操作者の記録だけ。",
+    "Only this action, such as run.cancel or graph.put.": "この操作だけ（run.cancel、graph.put など）。",
+    "Only of this run, key, wheel, graph, worker or strategy, by its id.": (
+        "この id の run、key、wheel、graph、worker、strategy の記録だけ。"
+    ),
+    "Only of this X-Request-Id.": "この X-Request-Id の記録だけ。",
+    "Done then or later: 1h ago, a date, ISO 8601.": "この時刻以降の操作: 1h ago、日付、ISO 8601。",
+    "Done earlier than then.": "この時刻より前の操作。",
 }

@@ -46,4 +46,8 @@ TEXTS = {
         "カンマ区切りの名前（pyoco.example.org、*.internal）。ポートは付けず、ASCII 以外は xn--… の形で書きます"
     ),
     "the name of a {what}": "{what} の名前",
+    "a number from 0 to 1": "0 から 1 までの数",
+    "addresses and networks (10.0.0.0/8) joined by commas, or *": (
+        "カンマ区切りのアドレスとネットワーク（10.0.0.0/8）、または *"
+    ),
 }

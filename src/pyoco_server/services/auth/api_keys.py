@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from pyoco_server.domain.auth.api_keys import ApiKey, KeyId, Pepper, parse_name, write_key
 from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
-from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.errors import AppendConflict, InvalidUsage
 from pyoco_server.ports import Clock, Ids
+from pyoco_server.services.audit.trail import AuditTrail
+from pyoco_server.services.context import CommandContext
 from pyoco_server.stores import KeyStore
 
 
@@ -23,12 +25,14 @@ class IssuedApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKeys:
-    """The administration of API keys."""
+    """The administration of API keys; `context` says who administers them."""
 
     store: KeyStore
     clock: Clock
     ids: Ids
     pepper: Pepper
+    trail: AuditTrail
+    context: CommandContext
 
     async def hand_out(
         self, tenant_id: str, scopes: frozenset[Scope], *, name: str | None = None, expires_at: float | None = None
@@ -51,13 +55,20 @@ class ApiKeys:
             pepper_id=self.pepper.fingerprint,
             digest=self.pepper.digest(api_key),
         )
-        if not await self.store.create(record):
-            raise AppendConflict(key_id=key_id)
+        detail = {"scopes": scope_names(scopes), "expires_at": expires_at}
+        async with self.trail.change(
+            "api_key.create", "api_key", key_id, self.context, tenant_id=tenant_id, detail=detail
+        ):
+            if not await self.store.create(record):
+                raise AppendConflict(key_id=key_id)
         return IssuedApiKey(record=record, api_key=api_key)
 
     async def revoke(self, key_id: KeyId) -> ApiKey:
         """Revoke a key; every gateway rejects it within a second."""
-        record = await self.store.revoke(key_id, self.clock.now())
+        async with self.trail.change("api_key.revoke", "api_key", key_id, self.context) as change:
+            now = self.clock.now()
+            record = await self.store.revoke(key_id, now)
+            change.unchanged = record is None or record.revoked_at != now
         if record is None:
             raise InvalidUsage(f"there is no API key {key_id}; see: pyoco-server-admin api-key list --all")
         return record

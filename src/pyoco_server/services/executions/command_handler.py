@@ -158,6 +158,8 @@ def _new_commit(
         events=events,
         correlation_id=context.correlation_id,
         idempotency_key=context.idempotency_key,
+        request_id=context.request_id,
+        address=context.address,
     )
 
 

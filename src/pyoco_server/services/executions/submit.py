@@ -94,7 +94,7 @@ class SubmitService:
         """Publish the job; a continued request publishes it only while the broker still drops duplicates."""
         created = result.execution
         if context.commit_id is None or may_queue_again(created, self.stores.clock.now()):
-            job = job_of(created, create.workflow_yaml, context.correlation_id)
+            job = job_of(created, create.workflow_yaml, context)
             await self.stores.queue.publish(job, created_sequence=result.version)
 
 
@@ -104,7 +104,7 @@ async def queue_again(stores: Stores, execution: Execution, *, nth: int = 1) -> 
     if first is None:
         await stores.queue.publish(job_of(execution), created_sequence=execution.version, nth=nth)
         return
-    job = job_of(execution, workflow_in(first.commit), first.commit.correlation_id)
+    job = job_of(execution, workflow_in(first.commit), first.commit)
     await stores.queue.publish(job, created_sequence=first.sequence, nth=nth)
 
 
@@ -133,8 +133,10 @@ def create_command(
     )
 
 
-def job_of(execution: Execution, workflow_yaml: str | None = None, correlation_id: str | None = None) -> Job:
-    """The message that asks a worker to run this execution."""
+def job_of(
+    execution: Execution, workflow_yaml: str | None = None, origin: CommandContext | Commit | None = None
+) -> Job:
+    """The message that asks a worker to run this execution; `origin` is its submit."""
     request = execution.request
     return Job(
         run_id=execution.execution_id,
@@ -145,7 +147,8 @@ def job_of(execution: Execution, workflow_yaml: str | None = None, correlation_i
         submitted_at=execution.created_at or execution.updated_at,
         workflow_yaml=workflow_yaml,
         timeout_sec=request.timeout_sec,
-        correlation_id=correlation_id,
+        correlation_id=None if origin is None else origin.correlation_id,
+        request_id=None if origin is None else origin.request_id,
     )
 
 

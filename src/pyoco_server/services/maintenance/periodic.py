@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.ids import RunId
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
@@ -16,9 +17,20 @@ from pyoco_server.stores.feed import Feed
 
 
 def maintenance_jobs(
-    stores: Stores, index: RunIndex, feed: Feed, config: NatsBackendConfig, fleet: FleetView, queued: set[RunId]
+    stores: Stores,
+    index: RunIndex,
+    feed: Feed,
+    config: NatsBackendConfig,
+    fleet: FleetView,
+    queued: set[RunId],
+    *,
+    is_recorded: Callable[[Execution], bool] = retention.always,
 ) -> Sequence[Periodic]:
-    """The table of jobs; `queued` has the runs that this gateway has submitted."""
+    """The table of jobs; `queued` has the runs that this gateway has submitted.
+
+    Retention leaves runs for later that are not `is_recorded` in the audit trail.
+    """
+    remove_old_runs = partial(retention.remove_old_runs, stores, index, config, is_recorded=is_recorded)
     repairer = snapshots.SnapshotRepairer(stores, index, feed, queued)
     rescuer = lost_workers.LostWorkerRescuer(stores, index, config)
     strays = lost_workers.StrayRequeuer(stores, index, config)
@@ -33,6 +45,6 @@ def maintenance_jobs(
         Periodic("strays", lost_workers.STRAYS_EVERY_SEC, strays.requeue),
         Periodic("dead jobs", dead_jobs.SWEEP_EVERY_SEC, sweeper.sweep, sweeper.wake),
         Periodic("lost events", lost_events.LOOK_EVERY_SEC, checker.check),
-        Periodic("retention", retention.RUNS_EVERY_SEC, partial(retention.remove_old_runs, stores, index, config)),
+        Periodic("retention", retention.RUNS_EVERY_SEC, remove_old_runs),
         Periodic("workers", retention.WORKERS_EVERY_SEC, partial(retention.forget_workers, stores)),
     )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.fleet.worker_status import expired_workers
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
@@ -21,8 +23,18 @@ BATCH = 200
 PAUSE_SEC = 0.02
 
 
-async def remove_old_runs(stores: Stores, index: RunIndex, config: NatsBackendConfig) -> None:
-    """Remove what has outlived its retention time."""
+def always(_execution: Execution) -> bool:
+    return True
+
+
+async def remove_old_runs(
+    stores: Stores,
+    index: RunIndex,
+    config: NatsBackendConfig,
+    *,
+    is_recorded: Callable[[Execution], bool] = always,
+) -> None:
+    """Remove what has outlived its retention time, once the audit trail has recorded it."""
     if config.run_retention_sec == 0:
         return
     ended_before = stores.clock.now() - config.run_retention_sec
@@ -31,17 +43,17 @@ async def remove_old_runs(stores: Stores, index: RunIndex, config: NatsBackendCo
     tried: set[RunId] = set()
     while old := [run_id for run_id in index.finished_before(ended_before, BATCH + len(tried)) if run_id not in tried]:
         for run_id in old:
-            removed += await _remove(stores, run_id)
+            removed += await _remove(stores, run_id, is_recorded)
             await asyncio.sleep(PAUSE_SEC)
         tried.update(old)
     if removed:
         logger.info("removed old runs", extra={"runs": removed})
 
 
-async def _remove(stores: Stores, run_id: RunId) -> bool:
+async def _remove(stores: Stores, run_id: RunId, is_recorded: Callable[[Execution], bool]) -> bool:
     """Artifacts, logs and events first, then the snapshot: a crash in between is found again by the snapshot."""
     loaded = await stores.snapshots.load(run_id)
-    if loaded is None or not loaded.execution.status.is_terminal:
+    if loaded is None or not loaded.execution.status.is_terminal or not is_recorded(loaded.execution):
         return False
     if loaded.execution.request.flow_name == REQUEST_FLOW:
         await stores.artifacts.delete_of(run_id)

@@ -26,6 +26,7 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import ALL_LINES, LineFilter
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.errors import BrokerUnavailable, PyocoError, RunNotFound
+from pyoco_server.log_context import shared_context
 from pyoco_server.services.context import Stores
 from pyoco_server.services.loops import wait_event
 from pyoco_server.services.projections.event_history import EventEntry, EventPosition, listed
@@ -266,7 +267,7 @@ class RunTopic:
             async with self._lock:
                 if self._owner is None:
                     await self._open()
-                    self._owner = asyncio.create_task(self._keep_current(reads))
+                    self._owner = asyncio.create_task(self._keep_current(reads), context=shared_context())
             if tenant_filter not in (None, self._execution.request.tenant_id):
                 raise RunNotFound(run_id=self.run_id)
             if not self.is_over:

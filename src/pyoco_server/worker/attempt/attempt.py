@@ -262,7 +262,7 @@ class Attempt:
             self._context.config.max_run_log_bytes,
             self._context.spawn,
             is_broker_away=lambda: not stores.broker.connected,
-            log_fields=self.session.log_fields(),
+            log_fields=self.log_fields(),
         )
         log.begin()
         self._log = log
@@ -286,6 +286,8 @@ class Attempt:
                 callable_allow=patterns_of(config.callable_allow),
                 artifact_dir=config.artifact_dir,
                 secret_params=patterns_of(config.secret_params),
+                request_id=self.job.request_id,
+                correlation_id=self.job.correlation_id,
             ),
             log.add,
         )
@@ -454,12 +456,17 @@ class Attempt:
         return execution.holder is not None and execution.holder.instance_id == self._context.instance_id
 
     def log_fields(self) -> dict[str, object]:
-        return self.session.log_fields() | {
-            "flow_name": self.job.flow_name,
-            "tag": self.job.tag,
-            "worker_id": self._context.worker_id,
-            "attempt": self.session.execution.attempt,
-        }
+        request_id = self.job.request_id
+        return (
+            self.session.log_fields()
+            | ({} if request_id is None else {"x_request_id": request_id})
+            | {
+                "flow_name": self.job.flow_name,
+                "tag": self.job.tag,
+                "worker_id": self._context.worker_id,
+                "attempt": self.session.execution.attempt,
+            }
+        )
 
     def _now(self) -> float:
         return self._context.stores.clock.now()

@@ -13,6 +13,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import MAX_LABELS, MAX_TIMEOUT_SEC, Execution
 from pyoco_server.domain.flow_yaml import patterns_of
 from pyoco_server.domain.ids import parse_label, parse_run_id, parse_tag
+from pyoco_server.domain.ulid import parse_ulid
 from pyoco_server.errors import InvalidJob, InvalidRequest, RunNotFound, WorkflowTooLarge
 from pyoco_server.ports import Job
 from pyoco_server.services.executions.submit import Workflow, is_submitted_text, workflow_text
@@ -26,7 +27,7 @@ MAX_CORRELATION_ID_CHARS = 256
 
 
 class _StoredJob(msgspec.Struct):
-    """The fields of a job as the contract has them; a correlation id of any form is no reason to reject it."""
+    """The fields of a job as the contract has them; ids for log lines of any form are no reason to reject it."""
 
     run_id: str
     flow_name: Annotated[str, Meta(min_length=1, max_length=MAX_FLOW_NAME_CHARS)]
@@ -37,6 +38,7 @@ class _StoredJob(msgspec.Struct):
     workflow_yaml: str | None = None
     timeout_sec: Annotated[float, Meta(gt=0, le=MAX_TIMEOUT_SEC)] | None = None
     correlation_id: Any = None
+    request_id: Any = None
 
 
 def parse_job(payload: bytes) -> Job:
@@ -60,6 +62,7 @@ def parse_job(payload: bytes) -> Job:
             workflow_yaml=read.workflow_yaml,
             timeout_sec=read.timeout_sec,
             correlation_id=_correlation_id(read.correlation_id),
+            request_id=parse_ulid(read.request_id) if isinstance(read.request_id, str) else None,
         )
     except (msgspec.ValidationError, RunNotFound, InvalidRequest) as error:
         reason = "run_id is not a UUID" if isinstance(error, RunNotFound) else getattr(error, "detail", str(error))

@@ -87,6 +87,7 @@ class _CurrentRun:
     trace: NatsKvTraceBackend
     cancel: CancelSwitch
     pid: int
+    job: RunJob
 
 
 class _ThreadState(threading.local):
@@ -209,7 +210,7 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch, mask:
     trace = NatsKvTraceBackend(
         sink, time_limits_sec=watched, stop_limits_sec=stopping, hide_frames_of=__file__, mask=mask
     )
-    sink.run = _CurrentRun(trace=trace, cancel=cancel, pid=os.getpid())
+    sink.run = _CurrentRun(trace=trace, cancel=cancel, pid=os.getpid(), job=job)
     context = RunContext(run_id=job.run_id)
 
     def cancel_engine() -> None:
@@ -264,7 +265,10 @@ def _guarded(func: Callable[..., Any]) -> Callable[..., Any]:
 
 def _called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], run: _CurrentRun) -> Any:
     if isinstance(context := kwargs.get("ctx"), Context) and _thread.report is not None:
-        kwargs["ctx"] = TaskContext.wrap(context, _thread.report)
+        job = run.job
+        kwargs["ctx"] = TaskContext.wrap(
+            context, _thread.report, request_id=job.request_id, correlation_id=job.correlation_id
+        )
     try:
         result = func(*args, **kwargs)
         return asyncio.run(_awaited(result, run.cancel)) if inspect.isawaitable(result) else result

@@ -21,7 +21,8 @@ import socket
 import sys
 import threading
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -47,6 +48,8 @@ from pyoco_server.worker.runner_process.protocol import (
 )
 
 STEPS_WAIT_MS = 10
+# Ids of the run that is under way.
+RUN_VARIABLE, REQUEST_VARIABLE, CORRELATION_VARIABLE = "PYOCO_RUN_ID", "PYOCO_REQUEST_ID", "PYOCO_CORRELATION_ID"
 READ_BYTES = 256 * 1024
 CONTROL_DESCRIPTOR, LOG_DESCRIPTOR = 3, 4
 LAST_DESCRIPTOR = 65_536
@@ -155,6 +158,20 @@ class _ProcessState:
             os.environ.update(self._environment)
 
 
+@contextmanager
+def _environment_of(job: RunJob) -> Iterator[None]:
+    """The run's ids as variables, for tasks without `ctx` and for the programs that they start."""
+    ids = {RUN_VARIABLE: job.run_id, REQUEST_VARIABLE: job.request_id, CORRELATION_VARIABLE: job.correlation_id}
+    for name, value in ids.items():
+        if value is not None:
+            os.environ[name] = value
+    try:
+        yield
+    finally:
+        for name in ids:
+            os.environ.pop(name, None)
+
+
 class RunnerProcess:
     def __init__(self, supervisor: socket.socket, capture: OutputCapture) -> None:
         self.capture = capture
@@ -177,7 +194,8 @@ class RunnerProcess:
                 self.send(encode(["announced", *announcement_to_wire(announce_flows(resolver, run))]))
                 continue
             self.capture.begin_run()
-            ended = run_job(resolver, run.job, run.emit, run.cancel)
+            with _environment_of(run.job):
+                ended = run_job(resolver, run.job, run.emit, run.cancel)
             state.restore()
             process_tree.reap_ended_children()
             self.capture.end_run()  # before the end: the supervisor then finds all output

@@ -124,19 +124,30 @@ class ProgressThrottle:
 class TaskContext(Context):  # type: ignore[misc]  # pyoco is not typed
     """pyoco's context as one task sees it: the same attributes, and `progress` for that task.
 
-    It makes the folder of artifacts for a task that uses it.
+    It makes the folder of artifacts for a task that uses it. `request_id` is the X-Request-Id of the submit, None for
+    a job of a foreign producer; `correlation_id` is what the caller gave to tie requests together.
     """
 
-    __slots__ = ("_report",)
+    __slots__ = ("_report", "correlation_id", "request_id")
 
     _report: ProgressReporter
+    request_id: str | None
+    correlation_id: str | None
 
     @classmethod
-    def wrap(cls, context: Context, report: ProgressReporter) -> TaskContext:
+    def wrap(
+        cls,
+        context: Context,
+        report: ProgressReporter,
+        *,
+        request_id: str | None = None,
+        correlation_id: str | None = None,
+    ) -> TaskContext:
         view = cls.__new__(cls)
         # Shared, not copied: the next task finds what one task sets. Only the slot is its own.
         view.__dict__ = context.__dict__  # type: ignore[misc]  # mypy does not see the base's __dict__
-        object.__setattr__(view, "_report", report)
+        for name, value in (("_report", report), ("request_id", request_id), ("correlation_id", correlation_id)):
+            object.__setattr__(view, name, value)
         return view
 
     @property

@@ -21,6 +21,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.errors import BrokerUnavailable, InProgressFailed, InvalidJob, PyocoError
+from pyoco_server.log_context import begin_work, end_work
 from pyoco_server.ports import Delivery, Job, TagQueue
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.worker.attempt.attempt import HELD_ELSEWHERE, RELEASED, Attempt
@@ -169,6 +170,7 @@ class Supervisor:
 
     async def work(self, delivery: Delivery) -> None:
         """Processes one delivery and answers the queue."""
+        before = begin_work(None, None)
         try:
             outcome = await self._outcome(delivery)
             await self.answer(delivery, outcome)
@@ -179,6 +181,7 @@ class Supervisor:
             # Whatever went wrong: a delivery that stays held would have its lease renewed forever.
             self._drop(delivery)
             self._working.pop(delivery, None)
+            end_work(before)
 
     async def answer(self, delivery: Delivery, outcome: Outcome) -> None:
         try:
@@ -202,6 +205,7 @@ class Supervisor:
     async def _attempt(self, delivery: Delivery, job: Job) -> Outcome:
         if job.run_id in self._attempts:
             return HELD_ELSEWHERE  # the same run, delivered twice to this worker
+        begin_work(job.request_id, job.correlation_id)
         attempt = Attempt(self._context, delivery, job)
         self._attempts[job.run_id] = attempt
         try:

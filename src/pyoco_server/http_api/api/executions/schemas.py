@@ -269,6 +269,7 @@ class EventOut(OpenCamel):
     commit_id: str
     actor: dict[str, Any] = Field(examples=[{"kind": "user", "id": "ann"}])
     correlation_id: str | None
+    request_id: str | None = Field(default=None, description="The X-Request-Id of the HTTP request, a ULID.")
     idempotency_key: str | None
 
 

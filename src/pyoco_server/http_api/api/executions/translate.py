@@ -145,6 +145,7 @@ def event_out(item: EventEntry) -> dict[str, Any]:
         "commitId": commit.commit_id,
         "actor": {"kind": commit.actor.kind, "id": commit.actor.id},
         "correlationId": commit.correlation_id,
+        "requestId": commit.request_id,
         "idempotencyKey": commit.idempotency_key,
     }
 

@@ -17,6 +17,7 @@ from pyoco_server.errors import Unanswered
 from pyoco_server.http_api.api.pdca import recheck_schemas as schemas
 from pyoco_server.http_api.api.pdca import translate
 from pyoco_server.http_api.dependencies import CallerDep, RawRoute, RequestsDep
+from pyoco_server.http_api.middleware.access_log import set_pdca_request
 from pyoco_server.http_api.middleware.authentication import accepts_audience, requires_one_of, requires_scope
 from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json, parameters
@@ -88,7 +89,8 @@ async def in_time() -> AsyncIterator[None]:
 
 def _note(request: Request, request_id: RunId) -> None:
     """Name the request in the access log and the trace of this call."""
-    request.scope["pdca_request_id"] = ulid_of(request_id)
+    ulid = request.scope["pdca_request_id"] = ulid_of(request_id)
+    set_pdca_request(request, ulid)
 
 
 async def _accept(request: Request, asked: Asked, body: bytes) -> Response:
