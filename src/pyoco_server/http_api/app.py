@@ -30,6 +30,7 @@ from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.middleware import authentication
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
+from pyoco_server.http_api.middleware.tracing import TracingMiddleware
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
 from pyoco_server.http_api.protocol import query_names
@@ -37,6 +38,7 @@ from pyoco_server.http_api.protocol.forms import form_limits
 from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
 from pyoco_server.http_api.responses import problems
 from pyoco_server.logs import configure_logging
+from pyoco_server.tracing.start import start_tracing
 
 WITH_ROUTES = (
     runs,
@@ -68,14 +70,18 @@ DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list 
 def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     """The app; without a config it reads the environment, as `uvicorn …:create_app --factory` needs it."""
     settings = config or _from_environment()
+    tracing = start_tracing("pyoco-server")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if config is None:
             configure_logging(service="pyoco-server:http", config=settings)
         async with AsyncExitStack() as opened:
+            if tracing is not None:
+                opened.push_async_callback(tracing.close)
             try:
-                app.state.services = await opened.enter_async_context(open_gateway(settings))
+                gateway = open_gateway(settings, is_traced=tracing is not None)
+                app.state.services = await opened.enter_async_context(gateway)
             except PyocoError as error:
                 _log_failed_startup(error)
                 app.state.refusal = error  # `pyoco-server up` prints it with its hint
@@ -111,6 +117,8 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         max_body_bytes=settings.http_max_body_bytes,
         body_limits=form_limits(settings),
     )
+    if tracing is not None:
+        app.add_middleware(TracingMiddleware, tracing=tracing)
     return app
 
 

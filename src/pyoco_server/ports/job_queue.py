@@ -23,6 +23,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workflow_yaml: str | None = None
     timeout_sec: float | None = None
     correlation_id: str | None = None  # appears in the worker's events and log lines too
+    traceparent: str | None = None  # of the trace that the attempts join
+    tracestate: str | None = None
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ from pyoco_server.errors import InvalidJob, InvalidRequest, RunNotFound, Workflo
 from pyoco_server.ports import Job
 from pyoco_server.services.executions.submit import Workflow, is_submitted_text, workflow_text
 from pyoco_server.stores import EventLog
+from pyoco_server.tracing.trace_context import accepted_tracestate, parse_traceparent
 
 # The limit over HTTP: the name is repeated in every event, snapshot and dead letter of the run.
 MAX_FLOW_NAME_CHARS = 256
@@ -26,7 +27,7 @@ MAX_CORRELATION_ID_CHARS = 256
 
 
 class _StoredJob(msgspec.Struct):
-    """The fields of a job as the contract has them; a correlation id of any form is no reason to reject it."""
+    """The fields of a job as the contract has them; ids of any form are no reason to reject it."""
 
     run_id: str
     flow_name: Annotated[str, Meta(min_length=1, max_length=MAX_FLOW_NAME_CHARS)]
@@ -37,6 +38,8 @@ class _StoredJob(msgspec.Struct):
     workflow_yaml: str | None = None
     timeout_sec: Annotated[float, Meta(gt=0, le=MAX_TIMEOUT_SEC)] | None = None
     correlation_id: Any = None
+    traceparent: Any = None
+    tracestate: Any = None
 
 
 def parse_job(payload: bytes) -> Job:
@@ -60,6 +63,8 @@ def parse_job(payload: bytes) -> Job:
             workflow_yaml=read.workflow_yaml,
             timeout_sec=read.timeout_sec,
             correlation_id=_correlation_id(read.correlation_id),
+            traceparent=read.traceparent if parse_traceparent(read.traceparent) else None,
+            tracestate=accepted_tracestate(read.tracestate),
         )
     except (msgspec.ValidationError, RunNotFound, InvalidRequest) as error:
         reason = "run_id is not a UUID" if isinstance(error, RunNotFound) else getattr(error, "detail", str(error))

@@ -177,6 +177,7 @@ class RunnerProcess:
                 self.send(encode(["announced", *announcement_to_wire(announce_flows(resolver, run))]))
                 continue
             self.capture.begin_run()
+            _set_trace_variables(run.job)
             ended = run_job(resolver, run.job, run.emit, run.cancel)
             state.restore()
             process_tree.reap_ended_children()
@@ -256,6 +257,13 @@ class RunnerProcess:
                     self._current.cancel.set()
             case _:
                 raise ValueError(f"not a message of the supervisor: {message!r:.200}")
+
+
+def _set_trace_variables(job: RunJob) -> None:
+    """For programs that tasks start; restored after the run, like all variables."""
+    for name, value in (("TRACEPARENT", job.traceparent), ("TRACESTATE", job.tracestate)):
+        if value is not None:
+            os.environ[name] = value
 
 
 def _exit_if_cut_off(error: OSError) -> None:

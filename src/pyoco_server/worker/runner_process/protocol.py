@@ -78,6 +78,8 @@ class RunJob:
     callable_allow: tuple[str, ...] = ()
     artifact_dir: str | None = None  # without it pyoco's own default, `artifacts` in the working directory
     secret_params: tuple[str, ...] = ()  # patterns of names
+    traceparent: str | None = None  # of the attempt's span, where traces are exported
+    tracestate: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
