@@ -82,7 +82,10 @@ def test_a_submit_is_one_trace_from_the_caller_to_the_tasks(tmp_path: Path, coll
 
 
 def test_spans_have_neither_params_nor_results_nor_messages_of_errors(tmp_path: Path, collector: Collector) -> None:
-    with traced_up(tmp_path, collector.settings()) as program, connected(program) as client:
+    env = collector.settings(FASTAPI_OTEL_AUTO_CONFIGURE="true")
+    with traced_up(tmp_path, env) as program, connected(program) as client:
+        client.post("/runs", json={"flow_name": [SECRET]})
+        client.get("/runs", params={"status": SECRET})
         failed, completed = submit(client, "fails"), submit(client)
         assert ended(client, failed)["status"] == "FAILED"
         ended(client, completed)

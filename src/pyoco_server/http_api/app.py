@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from pyoco_server import __version__
 from pyoco_server.adapters.system import SystemClock, SystemIds
@@ -28,6 +29,7 @@ from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.middleware.tracing import TracingMiddleware
@@ -66,6 +68,9 @@ logger = logging.getLogger(__name__)
 
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
+# FastAPI's own spans and logs would contain bodies and messages of errors. Ours: `middleware.tracing`.
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+
 
 def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     """The app; without a config it reads the environment, as `uvicorn …:create_app --factory` needs it."""
@@ -101,6 +106,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         redoc_url=None,
         # A redirect would name the host of the request, which may be anything for a probe.
         redirect_slashes=False,
+        telemetry=NO_TELEMETRY,
     )
     # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
@@ -108,11 +114,13 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     authentication.install(app, settings)
     problems.install(app)
     app.state.http_durations = request_durations()
+    app.state.api_metrics = ApiMetrics()
     app.add_middleware(
         RequestMiddleware,
         new_id=SystemIds().commit_id,
         now=SystemClock().monotonic,
         durations=app.state.http_durations,
+        api_metrics=app.state.api_metrics,
         hosts=HostCheck(settings),
         max_body_bytes=settings.http_max_body_bytes,
         body_limits=form_limits(settings),

@@ -95,7 +95,7 @@ class Tracing:
         return EntrySpan(self._tracer, self._ids, span)
 
     async def close(self) -> None:
-        """Export what is left, for at most `CLOSE_SEC`: an unreachable collector does not keep a process from ending."""
+        """Export what is left, for at most `CLOSE_SEC`: an unreachable collector must not keep a process running."""
         loop, done = asyncio.get_running_loop(), asyncio.Event()
 
         def shut_down() -> None:

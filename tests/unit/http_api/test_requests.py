@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import (
     BOUNDS,
@@ -35,6 +36,7 @@ def edge(app: ASGIApp, **settings: Any) -> RequestMiddleware:
         "new_id": lambda: "new",
         "now": time.monotonic,
         "durations": request_durations(),
+        "api_metrics": ApiMetrics(),
         "hosts": HostCheck(NatsBackendConfig(http_allowed_hosts="gateway,inner")),
         "max_body_bytes": 1000,
         "body_limits": {},

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import CrossSiteRefused, GatewayStopping, PyocoError
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.bodies import RequestBody
 from pyoco_server.http_api.middleware.hosts import HostCheck, MalformedHost
 from pyoco_server.http_api.responses.problems import response_for
@@ -63,6 +64,7 @@ class RequestMiddleware:
     new_id: Callable[[], str]
     now: Callable[[], float]
     durations: Histogram
+    api_metrics: ApiMetrics
     hosts: HostCheck
     max_body_bytes: int
     body_limits: Mapping[tuple[str, str], int]
@@ -156,6 +158,7 @@ class RequestMiddleware:
         return [(b"x-request-id", request_id), (b"x-correlation-id", correlation_id)]
 
     def _observe(self, scope: Scope, status: int, seconds: float) -> None:
+        self.api_metrics.count(scope, status, seconds)
         # The router leaves the matched route in the scope.
         route = getattr(scope.get("route"), "path", NO_ROUTE)
         method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from http import HTTPMethod
 from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from pyoco_server.http_api.middleware.requests import METHODS, NO_ROUTE, OTHER_METHOD
 
 if TYPE_CHECKING:
     from pyoco_server.tracing.opentelemetry import EntrySpan, Tracing
@@ -33,7 +32,7 @@ class TracingMiddleware:
             await self.app(scope, receive, send)
             return
         method = scope.get("method", "GET")
-        method = method if method in METHODS else OTHER_METHOD
+        method = method if method in HTTPMethod.__members__ else "_OTHER"
         attributes = {"http.request.method": method, "url.scheme": scope.get("scheme", "http")}
         with self.tracing.enter(method, "server", _carrier(scope["headers"]), attributes) as span:
             if not span.is_recording:
@@ -90,19 +89,16 @@ def _end(span: EntrySpan, scope: Scope, method: str, status: int) -> None:
     span.set(found)
     if status >= 500:
         span.fail(str(status))
-    span.end(f"{method} {route or NO_ROUTE}")
+    span.end(method if route is None else f"{method} {route}")
 
 
 def _client_id(scope: Scope) -> str:
     caller = scope.get("caller")
-    known: str | None = scope.get("client_id")
-    if known is None and caller is not None:
-        known = caller.api_key_id or caller.name
-    return known or "anonymous"
+    return (None if caller is None else caller.name) or "anonymous"
 
 
 def _pdca_request_id(scope: Scope, route: str | None) -> str | None:
-    known: str | None = scope.get("pdca_request_id")
+    known: str | None = scope.get("pyoco.pdca_request_id")
     if known is None and route is not None and route.startswith(("/pdca/", "/gui/")):
         known = scope.get("path_params", {}).get("request_id")
     return known
