@@ -34,7 +34,7 @@ class Trace(Protocol):
 
     @property
     def is_recording(self) -> bool:
-        """False when the trace is not sampled, or when its span has ended."""
+        """False when the trace is not sampled, or when its span has ended; then there are no children."""
 
     @property
     def carrier(self) -> tuple[str, str | None]:
@@ -44,6 +44,20 @@ class Trace(Protocol):
 
     def task(self, name: str, attributes: Attributes, *, span_id: int, at: float) -> TaskSpan:
         """A span that began in another process at a time (unix seconds), with the id that is used there."""
+
+
+class Entry(Trace, Protocol):
+    """The span of a request or attempt, as its edge sees it. Its block makes it current, and ends it."""
+
+    def set(self, attributes: Attributes) -> None: ...
+    def fail(self, error_type: str) -> None: ...
+    def end(self, name: str | None = None) -> None:
+        """End the span before its block does, under its final name if it has one."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
 
 
 class TaskSpan(Protocol):
@@ -56,12 +70,17 @@ current_trace: ContextVar[Trace | None] = ContextVar("current_trace", default=No
 """Set within a request or an attempt while traces are exported."""
 
 
-class _NoSpan:
+class NoSpan:
+    """What is not recorded."""
+
     __slots__ = ()
     carrier = None
 
     def set(self, name: str, value: str | int | float | bool) -> None:
         """Nothing is recorded."""
+
+    def end(self, at: float | None = None, *, error_type: str | None = None) -> None:
+        """Nothing was recorded."""
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +91,7 @@ class _NoSpan:
         """Nothing was recorded."""
 
 
-_NO_SPAN = _NoSpan()
+NO_SPAN = NoSpan()
 _NO_ATTRIBUTES: Attributes = {}
 
 
@@ -80,5 +99,5 @@ def child_span(name: str, attributes: Attributes = _NO_ATTRIBUTES, kind: SpanKin
     """A span below the current one, for a `with` block. Costs one lookup where nothing is recorded."""
     trace = current_trace.get()
     if trace is None or not trace.is_recording:
-        return _NO_SPAN
+        return NO_SPAN
     return trace.child(name, attributes, kind)

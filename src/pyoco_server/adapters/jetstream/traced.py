@@ -12,7 +12,7 @@ from msgspec import structs
 from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.ports import Conflict, Entry, Job, LogMessage, RevisionConflict, Stored
-from pyoco_server.tracing.spans import Span, SpanKind, child_span, current_trace
+from pyoco_server.tracing.spans import NO_SPAN, Span, SpanKind, current_trace
 
 
 class TracedKeyValue(JetStreamKeyValue):
@@ -79,10 +79,13 @@ def _current_carrier() -> tuple[str, str | None] | None:
 
 
 def _span(operation: str, destination: str, kind: SpanKind = "client") -> Span:
+    trace = current_trace.get()
+    if trace is None or not trace.is_recording:
+        return NO_SPAN
     # Attributes of the semantic conventions for messaging.
     attributes = {
         "messaging.system": "nats",
         "messaging.operation.name": operation,
         "messaging.destination.name": destination,
     }
-    return child_span(f"{operation} {destination}", attributes, kind)
+    return trace.child(f"{operation} {destination}", attributes, kind)

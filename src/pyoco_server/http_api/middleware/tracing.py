@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pyoco_server.tracing.spans import Entry
+
 if TYPE_CHECKING:
-    from pyoco_server.tracing.opentelemetry import EntrySpan, Tracing
+    from pyoco_server.tracing.opentelemetry import Tracing
 
 # Called every few seconds by machines; the traces of people's requests are worth more.
 UNTRACED = frozenset({"/health", "/ready", "/metrics"})
@@ -70,7 +72,7 @@ def _status(message: Message) -> int:
     return status
 
 
-def _end(span: EntrySpan, scope: Scope, method: str, status: int) -> None:
+def _end(span: Entry, scope: Scope, method: str, status: int) -> None:
     # Router, guard and request middleware leave what they know in the scope.
     route = getattr(scope.get("route"), "path", None)
     found: dict[str, str | int] = {"http.response.status_code": status}
