@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,10 @@ class Prometheus:
             return False
 
 
+def has_status(status: str, run: dict[str, Any]) -> bool:
+    return bool(run["status"] == status)
+
+
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     """A gateway at which a run has succeeded, one has failed, and a request was refused."""
@@ -105,7 +110,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with up_with_worker(tmp_path_factory.mktemp("gateway")) as running, connected(running) as client:
         for flow_name, status in (("sum", "COMPLETED"), ("fails", "FAILED")):
             run_id = client.post("/runs", json={"flow_name": flow_name}).json()["run_id"]
-            until(lambda run_id=run_id: run_of(client, run_id), lambda run, status=status: run["status"] == status)
+            until(partial(run_of, client, run_id), partial(has_status, status))
         assert client.get("/runs/none").status_code == 404
         yield client
 

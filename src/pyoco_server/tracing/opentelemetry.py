@@ -96,10 +96,7 @@ class Tracing:
         if self._limit is not None and not self._limit.allows(kind, parent):
             return UnrecordedTrace(None if parent is None else parent[0], state)
         span = self._tracer.start_span(
-            name,
-            _EMPTY if parent is None else _remote(parent, state),
-            _KINDS[kind],
-            attributes,
+            *(name, _EMPTY if parent is None else _remote(parent, state), _KINDS[kind], attributes),
             record_exception=False,
             set_status_on_exception=False,
         )

@@ -81,9 +81,9 @@ def test_an_error_is_known_by_its_class_and_not_by_its_message() -> None:
     exporter = InMemorySpanExporter()
     tracing = Tracing(exporter, "test", TraceLimit(1))
 
-    with pytest.raises(ValueError, match="secret"), tracing.enter("POST", "server", (None, None), {}):
-        with child_span("put"):
-            raise ValueError("secret")
+    entry = tracing.enter("POST", "server", (None, None), {})
+    with pytest.raises(ValueError, match="secret"), entry, child_span("put"):
+        raise ValueError("secret")
 
     asyncio.run(tracing.close())
     spans = exporter.get_finished_spans()
