@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode
 
 from prometheus_client import Histogram
@@ -64,12 +64,12 @@ class RequestMiddleware:
     new_id: Callable[[], str]
     now: Callable[[], float]
     durations: Histogram
-    api_metrics: ApiMetrics
     hosts: HostCheck
     max_body_bytes: int
     body_limits: Mapping[tuple[str, str], int]
     patience_sec: float = BODY_PATIENCE_SEC
     slow_after_sec: float = SLOW_AFTER_SEC
+    api_metrics: ApiMetrics = field(default_factory=ApiMetrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
