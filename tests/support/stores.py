@@ -28,6 +28,7 @@ from pyoco_server.stores import (
 )
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.testing.presence import MemoryPresence
 from pyoco_server.testing.signals import MemorySignals
 from pyoco_server.testing.wheel_store import MemoryWheelStore
 
@@ -61,6 +62,7 @@ def memory_ports(events: MemorySubjectLog | None = None) -> Ports:
         dead_letters=DeadLetters(MemorySubjectLog()),
         registry=WorkerRegistry(MemoryKeyValue()),
         signals=MemorySignals(),
+        presence=MemoryPresence(),
         wheels=MemoryWheelStore(SystemClock()),
         wheel_history=WheelHistory(MemoryKeyValue()),
         graphs=GraphStore(MemoryKeyValue()),

@@ -111,7 +111,7 @@ class Guard:
     def __init__(self, app: ASGIApp, path: str, scopes: frozenset[Scope], read: CredentialsReader) -> None:
         self._app = app
         self._path = path
-        self._scopes = scopes
+        self.scopes = scopes
         self._read = read
         requires_scope(*scopes)(self)  # `required_scopes` of a mount asks the guard
 
@@ -140,7 +140,7 @@ class Guard:
             caller = await services.tickets.redeem(ticket, scope["path_params"]["id"].lower())
             if door is not None:
                 await door.check_again(caller)
-        caller.require(self._scopes)
+        caller.require(self.scopes)
         return caller
 
     async def _until_revoked(self, scope: Connection, caller: Caller) -> PyocoError:

@@ -207,6 +207,8 @@ def response_for(request: HTTPConnection, error: PyocoError, status: int | None 
     headers = {"Vary": "Accept-Language"}
     if status == 503:
         headers["Retry-After"] = RETRY_AFTER_SEC
+    elif status == 429:
+        headers["Retry-After"] = str(error.facts["retry_after_sec"])
     elif status == 401:
         headers["WWW-Authenticate"] = request.app.state.challenge
     elif status == 416:
