@@ -15,6 +15,7 @@ from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50,
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
 from bench.systems import DEFAULT_TAGS, Ours, Stack
+from bench.tracing import cost_of_tracing
 from bench.wheels import sync_beside_pip
 from pyoco_server.adapters.embedded_nats.server import Sync
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
@@ -217,6 +218,14 @@ def access(bench: Bench, stack: Stack) -> None:
             bench.add("ours", f"access.{row}", share)
 
 
+@ours_only
+def traces(bench: Bench, stack: Stack) -> None:
+    """Gateways with and without an exporter of traces."""
+    with bench.journal.step("ours", "traces exported or not"), bench.started(stack, "interval"):
+        for row, multiple in cost_of_tracing(stack, bench.client, seconds=bench.scale.load_sec).items():
+            bench.add("ours", f"traces.{row}", multiple)
+
+
 def wheels(bench: Bench, stack: Stack) -> None:
     """Compares with a bare pip and the same files."""
     if not isinstance(stack, Ours):
@@ -355,6 +364,7 @@ PARTS: dict[str, Part] = {
     "log_reads": log_reads,
     "ways": watching,
     "access": access,
+    "traces": traces,
     "wheels": wheels,
     "commands": commands,
     "claims": claims,

@@ -57,7 +57,7 @@ def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
     streams = [*_stream_rows(), *_log_rows(), *way_rows()]
     executions = [*_command_rows(), *_claim_rows(), *_fork_rows(), *_key_rows()]
-    ours = [*streams, *_access_rows(), *_wheel_rows(), *executions, *_tag_rows()]
+    ours = [*streams, *_access_rows(), *_trace_rows(), *_wheel_rows(), *executions, *_tag_rows()]
     return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
@@ -151,6 +151,15 @@ def _access_rows() -> list[Row]:
         )
         for way, word in ways.items()
         for act, path in acts.items()
+    ]
+
+
+def _trace_rows() -> list[Row]:
+    title = "gateway's processor time of POST /runs, 64 connections, buffered: {} / without traces"
+    exported, budget = title.format("traces exported"), at_most("traces.default", 1.05, "×")
+    return [
+        lower("traces.default", exported, "×", budget),
+        lower("traces.all", title.format("every trace recorded (parentbased_always_on)"), "×"),
     ]
 
 

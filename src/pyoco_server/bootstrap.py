@@ -17,10 +17,12 @@ from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.presence import JetStreamPresence
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
+from pyoco_server.adapters.jetstream.traced import TracedJobQueue, TracedKeyValue, TracedSubjectLog
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.audit_index import SqliteAuditIndex
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.adapters.sqlite.traced import TracedRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds, open_file_limit
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
@@ -95,20 +97,24 @@ def _own_broker(config: NatsBackendConfig) -> ConnectionInfo | None:
 
 
 @asynccontextmanager
-async def open_stores(config: NatsBackendConfig, *, name: str) -> AsyncIterator[Stores]:
+async def open_stores(config: NatsBackendConfig, *, name: str, is_traced: bool = False) -> AsyncIterator[Stores]:
     """Everything that gateways and workers share, connected, with its streams and buckets in place."""
     async with _connected(config, name) as (connection, facts):
-        yield stores_on(connection, facts, config)
+        yield stores_on(connection, facts, config, is_traced=is_traced)
 
 
 @asynccontextmanager
-async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
+async def open_gateway(config: NatsBackendConfig, *, is_traced: bool = False) -> AsyncIterator[Services]:
     """The services of a gateway, with its own index and its background tasks."""
     async with _connected(config, "pyoco-gateway") as (connection, facts):
-        stores = stores_on(connection, facts, config)
+        stores = stores_on(connection, facts, config, is_traced=is_traced)
         feed = feed_on(connection, facts, config)
         authenticator = _authenticator(connection, facts, config, stores.clock)
-        with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index, ExitStack() as opened:
+        with (
+            _index_file(config) as file,
+            closing(_index_class(is_traced).open(file)) as index,
+            ExitStack() as opened,
+        ):
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
             audit_index = opened.enter_context(closing(SqliteAuditIndex(audit_file_of(index.path))))
@@ -265,11 +271,14 @@ def _check_message_limits(config: NatsBackendConfig, max_payload: int) -> None:
             )
 
 
-def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
+def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig, *, is_traced: bool = False) -> Stores:
     clock = SystemClock()
+    key_value, job_queue = JetStreamKeyValue, JetStreamJobQueue
+    if is_traced:
+        key_value, job_queue = TracedKeyValue, TracedJobQueue
 
     def bucket(name: str) -> JetStreamKeyValue:
-        return JetStreamKeyValue(connection, name, facts)
+        return key_value(connection, name, facts)
 
     snapshots = SnapshotStore(bucket(config.runs_kv_bucket), max_run_snapshot_bytes=config.max_run_snapshot_bytes)
     dlq = JetStreamSubjectLog(connection, config.dlq_stream, facts, prefix=config.dlq_subject_prefix)
@@ -277,10 +286,10 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
     run_logs = JetStreamSubjectLog(connection, config.logs_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
     return Stores(
         broker=connection,
-        events=EventLog(_events_log(connection, facts, config)),
+        events=EventLog(_events_log(connection, facts, config, is_traced=is_traced)),
         run_logs=LogStore(run_logs),
         snapshots=snapshots,
-        queue=JetStreamJobQueue(connection, config),
+        queue=job_queue(connection, config),
         dead_letters=DeadLetters(dlq, default_tag=config.default_tag),
         registry=WorkerRegistry(bucket(config.workers_kv_bucket)),
         signals=JetStreamSignals(connection),
@@ -311,9 +320,16 @@ def feed_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
     return Feed(snapshots, _events_log(connection, facts, config))
 
 
-def _events_log(connection: Connection, facts: Facts, config: NatsBackendConfig) -> JetStreamSubjectLog:
+def _events_log(
+    connection: Connection, facts: Facts, config: NatsBackendConfig, *, is_traced: bool = False
+) -> JetStreamSubjectLog:
     prefix, stored_prefix = config.events_subject_prefix, config.stored_subject_prefix
-    return JetStreamSubjectLog(connection, config.events_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
+    log = TracedSubjectLog if is_traced else JetStreamSubjectLog
+    return log(connection, config.events_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
+
+
+def _index_class(is_traced: bool) -> type[SqliteRunIndex]:
+    return TracedRunIndex if is_traced else SqliteRunIndex
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from pyoco_server.adapters.sqlite import counters, listing, posting_lists, steps
 from pyoco_server.adapters.sqlite.files import (
@@ -62,7 +62,7 @@ class SqliteRunIndex:
         self._count_after: int | None = None
 
     @classmethod
-    def open(cls, path: Path) -> SqliteRunIndex:
+    def open(cls, path: Path) -> Self:
         """The index in this file, or an empty one; never fails because of the file's content or another user of it."""
         lock = lock_file(path)
         return cls(lock, open_file(lock.path))

@@ -33,6 +33,7 @@ from pyoco_server.errors import (
     TooManyWatchers,
 )
 from pyoco_server.http_api.middleware.access_log import access_fields, note_logged
+from pyoco_server.http_api.middleware.api_metrics import note_error
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.error_hints import hint_of, message_of
 from pyoco_server.http_api.responses.negotiation import preferred_language
@@ -195,6 +196,7 @@ def response_for(request: HTTPConnection, error: PyocoError, status: int | None 
     """The response of an error, with the status of its kind unless given; logs it."""
     path: str = request.scope["path"]  # the URL would depend on the Host header
     status = status_of(error, path) if status is None else status
+    note_error(request.scope, error)
     context = access_fields(request.scope, status)
     context |= {"path": path, "correlation_id": request.scope.get("correlation_id")}
     # A caller who opens streams until it is refused is no failure of the gateway, and must not fill its log.
