@@ -29,11 +29,14 @@ from pyoco_server.stores import (
     IdempotencyStore,
     LoadedSnapshot,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.testing.artifacts import MemoryArtifactStore
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.presence import MemoryPresence
@@ -182,8 +185,11 @@ class SharedStores:
             wheels=MemoryWheelStore(clock),
             wheel_history=WheelHistory(MemoryKeyValue(loop.time)),
             graphs=GraphStore(MemoryKeyValue(loop.time)),
+            strategies=StrategyStore(MemoryKeyValue(loop.time)),
             idempotency=IdempotencyStore(MemoryKeyValue(loop.time)),
             tickets=TicketStore(MemoryKeyValue(loop.time)),
+            artifacts=MemoryArtifactStore(),
+            signing_keys=SigningKeyStore(MemoryKeyValue(loop.time)),
             audit=AuditLog(MemorySubjectLog()),
             clock=clock,
             ids=CountedIds(),

@@ -6,11 +6,12 @@ import asyncio
 import logging
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, find_running
+from pyoco_server.adapters.jetstream.artifact_store import JetStreamArtifactStore
 from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
@@ -22,13 +23,15 @@ from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.audit_index import SqliteAuditIndex
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.adapters.sqlite.results import SqliteStrategyResults
 from pyoco_server.adapters.sqlite.traced import TracedRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds, open_file_limit
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.ports import AuditIndex, Clock, RunIndex
+from pyoco_server.ports import AuditIndex, Clock, RunIndex, StrategyResults
+from pyoco_server.ports.pdca import BatchEngine
 from pyoco_server.services.audit.jobs import audit_jobs
 from pyoco_server.services.audit.reader import AuditReader
 from pyoco_server.services.audit.recorder import AuditRecorder
@@ -51,6 +54,13 @@ from pyoco_server.services.gateway_roster import GatewayRoster, RosterKeeper
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
+from pyoco_server.services.pdca.artifacts import ArtifactService, SharedSigningKeys
+from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.flow_engine import FlowEngine
+from pyoco_server.services.pdca.requests import RequestService
+from pyoco_server.services.pdca.result_projector import ResultProjector
+from pyoco_server.services.pdca.strategies import StrategyService
+from pyoco_server.services.pdca.strategy_tables import StrategyTables
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
@@ -69,13 +79,17 @@ from pyoco_server.stores import (
     IdempotencyStore,
     KeyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
 )
 
 INDEX_NAME = "runs.sqlite"
+# Beside the index.
+RESULTS_NAME = "pdca.sqlite"
 # Of open files, for what is no stream: requests and probes, the broker, the index, uploads.
 RESERVED_FILES = 256
 
@@ -106,20 +120,22 @@ async def open_stores(config: NatsBackendConfig, *, name: str, is_traced: bool =
 @asynccontextmanager
 async def open_gateway(config: NatsBackendConfig, *, is_traced: bool = False) -> AsyncIterator[Services]:
     """The services of a gateway, with its own index and its background tasks."""
-    async with _connected(config, "pyoco-gateway") as (connection, facts):
+    async with _connected(config, "pyoco-gateway") as (connection, facts), _other_engine(config) as engine:
         stores = stores_on(connection, facts, config, is_traced=is_traced)
         feed = feed_on(connection, facts, config)
         authenticator = _authenticator(connection, facts, config, stores.clock)
         with (
             _index_file(config) as file,
             closing(_index_class(is_traced).open(file)) as index,
-            ExitStack() as opened,
+            closing(SqliteStrategyResults.open(file.with_name(RESULTS_NAME))) as results,
+            closing(SqliteAuditIndex(audit_file_of(index.path))) as audit_index,
         ):
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
-            audit_index = opened.enter_context(closing(SqliteAuditIndex(audit_file_of(index.path))))
             audit = audit_on(stores, feed, audit_index, config)
-            services = build_services(stores, index, indexer, config, authenticator, audit=audit)
+            services = build_services(
+                stores, index, indexer, config, authenticator, engine, results=results, audit=audit
+            )
             roster = RosterKeeper(services.roster, stores.presence, connection, stores.clock)
             connection.on_reconnect(roster.arrive)
             await roster.open()
@@ -140,6 +156,9 @@ async def open_gateway(config: NatsBackendConfig, *, is_traced: bool = False) ->
                         _run_when_caught_up(indexer, jobs),
                         services.executions.cache.run(),
                         services.claims.queue.run(),
+                        services.strategies.tables.run(),
+                        services.strategies.projector.run(),
+                        _drive_when_caught_up(indexer, services.batches),
                     )
                 ]
                 if authenticator is not None and authenticator.keyring is not None:
@@ -162,10 +181,12 @@ def build_services(
     indexer: Indexer,
     config: NatsBackendConfig,
     authenticator: Authenticator | None = None,
+    engine: BatchEngine | None = None,
     *,
+    results: StrategyResults,
     audit: AuditReader,
 ) -> Services:
-    """The services over these stores; nothing runs yet."""
+    """The services over these stores; nothing runs yet. Without an engine, workers run the batches of requests."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
     roster = GatewayRoster(own_id=stores.ids.instance_id())
     topics = RunTopics(stores, config, _most_streams(config))
@@ -174,6 +195,15 @@ def build_services(
     heavy = asyncio.Semaphore(HEAVY_LISTS)
     lists = ListService(stores=stores, index=index, indexer=indexer, cache=cache, heavy=heavy)
     queue = ClaimQueue(index, indexer, stores.clock)
+    tables = StrategyTables(stores.strategies, results)
+    projector = ResultProjector(stores, index, indexer, results, tables, retention_sec=config.run_retention_sec)
+    strategies = StrategyService(stores=stores, results=results, tables=tables, projector=projector)
+    indexer.on_indexed(projector.on_indexed)
+    if engine is None:
+        tag, concurrency = config.pdca_tag or config.default_tag, config.pdca_concurrency
+        engine = FlowEngine(submits=executions, index=index, tag=tag, concurrency=concurrency)
+    batches = BatchDriver(executions, index, engine, roster)
+    indexer.on_indexed(batches.on_indexed)
     return Services(
         config=config,
         stores=stores,
@@ -185,6 +215,7 @@ def build_services(
         run_logs=RunLogService(executions=executions, topics=topics, heavy=heavy),
         explanations=ExplainService(executions=executions, lists=lists, fleet=fleet),
         graphs=GraphService(stores=stores, fleet=fleet),
+        strategies=strategies,
         flows=FlowService(fleet=fleet, lists=lists),
         wheels=WheelService(stores),
         fleet=fleet,
@@ -194,9 +225,19 @@ def build_services(
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
         readiness=ReadinessService(stores, indexer),
+        batch_engine=engine,
+        batches=batches,
+        requests=RequestService(executions=executions, strategies=strategies, engine=engine, wake=batches.wake),
+        artifacts=ArtifactService(stores=stores, executions=executions, keys=SharedSigningKeys(stores)),
         audit=audit,
         authenticator=authenticator,
     )
+
+
+@asynccontextmanager
+async def _other_engine(config: NatsBackendConfig) -> AsyncIterator[BatchEngine | None]:
+    """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
+    yield None
 
 
 def audit_on(stores: Stores, feed: Feed, index: AuditIndex, config: NatsBackendConfig) -> AuditReader:
@@ -231,6 +272,12 @@ async def open_api_keys(config: NatsBackendConfig, *, operator: str = "pyoco-ser
         yield ApiKeys(store=store, clock=clock, ids=ids, pepper=pepper, trail=trail, context=context)
 
 
+@asynccontextmanager
+async def open_strategies(config: NatsBackendConfig) -> AsyncIterator[StrategyStore]:
+    async with _connected(config, "pyoco-server-admin") as (connection, facts):
+        yield StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts))
+
+
 def _authenticator(
     connection: Connection, facts: Facts, config: NatsBackendConfig, clock: Clock
 ) -> Authenticator | None:
@@ -249,6 +296,12 @@ async def _run_when_caught_up(indexer: Indexer, jobs: Sequence[Periodic]) -> Non
     async with asyncio.TaskGroup() as group:
         for job in jobs:
             group.create_task(job.run())
+
+
+async def _drive_when_caught_up(indexer: Indexer, batches: BatchDriver) -> None:
+    """Requests are found in the index."""
+    await indexer.wait_caught_up()
+    await batches.run()
 
 
 @asynccontextmanager
@@ -297,8 +350,11 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig, *
         wheels=JetStreamWheelStore(connection, config, facts, clock),
         wheel_history=WheelHistory(bucket(config.wheel_history_kv_bucket)),
         graphs=GraphStore(bucket(config.graphs_kv_bucket)),
+        strategies=StrategyStore(bucket(config.strategies_kv_bucket)),
         idempotency=IdempotencyStore(bucket(config.idempotency_kv_bucket)),
         tickets=TicketStore(bucket(config.tickets_kv_bucket)),
+        artifacts=JetStreamArtifactStore(connection, config, facts, clock),
+        signing_keys=SigningKeyStore(bucket(config.signing_keys_kv_bucket)),
         audit=_audit_log(connection, facts, config),
         clock=clock,
         ids=SystemIds(),

@@ -108,6 +108,7 @@ PRINTABLE: Accepts[str] = Accepts("printable text", str, str.isprintable)
 A_PATH: Accepts[str] = Accepts("a path", str, lambda value: "\0" not in value)
 # One token of a NATS subject. Also for streams and buckets: the broker makes subjects and folders of their names.
 NAME = _matching(r"[A-Za-z0-9_-]+", "letters, digits, _ and -")
+A_TAG = _matching(r"[A-Za-z0-9_-]{0,64}", "at most 64 letters, digits, _ and -")
 SUBJECT = _matching(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", "names joined by dots (letters, digits, _ and -)")
 HOST_NAMES = _matching(
     r"(\s*(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\s*(,|$))*",
@@ -182,6 +183,7 @@ class NatsBackendConfig:
     runs_kv_bucket: str = _setting("pyoco_runs", NAME, "Bucket of run snapshots.")
     workers_kv_bucket: str = _setting("pyoco_workers", NAME, "Bucket of worker records.")
     graphs_kv_bucket: str = _setting("pyoco_graphs", NAME, "Bucket of graphs.")
+    strategies_kv_bucket: str = _setting("pyoco_strategies", NAME, "Bucket of strategies.")
     default_tag: str = _setting("default", NAME, "Tag of a run that names none, and of a worker that names none.")
 
     # Runs
@@ -289,7 +291,12 @@ class NatsBackendConfig:
     auth_pepper: str = _setting("", ANY_TEXT, "Secret mixed into the hash of API keys.", secret=True)
     tickets_kv_bucket: str = _setting("pyoco_tickets", NAME, "Bucket of tickets for WebSockets; never in clear.")
     jwt_issuer: str = _setting("", ANY_TEXT, "The issuer (iss) whose tokens are believed.")
-    jwt_audience: str = _setting("", ANY_TEXT, "The audience (aud) that a token must name.")
+    jwt_audience: str = _setting(
+        "",
+        ANY_TEXT,
+        "The audiences (aud) of which a token must name one, joined by commas. If `pdca` or `pdca.gui` is among them, "
+        "`/pdca` needs a token for the first and `/gui` one for the second.",
+    )
     jwt_jwks_file: str = _setting("", A_PATH, "Public keys of the issuer as a JWKS; read again when the file changes.")
     jwt_pem_file: str = _setting("", A_PATH, "The one public key of the issuer as PEM; read again when it changes.")
     jwt_leeway_sec: float = _setting(30.0, LEEWAY, "How far the clocks of issuer and gateway may differ.")
@@ -349,6 +356,15 @@ class NatsBackendConfig:
     )
     dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
 
+    # PDCA: batches
+    pdca_tag: str = _setting("", A_TAG, "Tag of the workers that run the flow pdca.recheck. Empty: the default tag.")
+    pdca_concurrency: int = _setting(
+        100, _whole(1, 2_000), "Most batches of one PDCA request that are queued or running on workers at a time."
+    )
+    pdca_data_dir: str = _setting(
+        "", A_PATH, "Folder in which the example flow pdca.recheck finds `<strategy id>.csv`, on the worker's machine."
+    )
+
     # Wheels
     wheel_object_store_bucket: str = _setting("pyoco_wheels", NAME, "Object store of wheels.")
     wheel_max_bytes: int = _setting(536_870_912, _whole(1), "Largest wheel accepted.")
@@ -358,6 +374,10 @@ class NatsBackendConfig:
     wheel_sync_dir: str = _setting(".pyoco/wheels", A_PATH, "Where a worker keeps the wheels it installed.")
     wheel_sync_interval_sec: float = _setting(10.0, ABOVE_ZERO, "How often a worker looks for new wheels.")
     wheel_install_timeout_sec: float = _setting(180.0, ABOVE_ZERO, "Longest installation of wheels.")
+
+    # PDCA requests
+    artifact_object_store_bucket: str = _setting("pyoco_artifacts", NAME, "Object store of the artifacts of batches.")
+    signing_keys_kv_bucket: str = _setting("pyoco_signing_keys", NAME, "Bucket of the keys that sign download links.")
 
     # Environment and logs
     load_dotenv: bool = _setting(True, YES_OR_NO, "Whether the dotenv file is read at start.")
@@ -412,6 +432,10 @@ class NatsBackendConfig:
     def nats_url_without_secrets(self) -> str:
         """`nats_url` as it may be shown to people and logs."""
         return _without_userinfo(self.nats_url)
+
+    @property
+    def jwt_audiences(self) -> frozenset[str]:
+        return frozenset(name for part in self.jwt_audience.split(",") if (name := part.strip()))
 
     @property
     def auth_ways(self) -> frozenset[str]:
@@ -479,7 +503,7 @@ def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
         yield "PYOCO_JWT_JWKS_FILE and PYOCO_JWT_PEM_FILE are both set; accepted: one of them"
     needed_for_jwt = {
         "PYOCO_JWT_ISSUER": config.jwt_issuer,
-        "PYOCO_JWT_AUDIENCE": config.jwt_audience,
+        "PYOCO_JWT_AUDIENCE": config.jwt_audiences,
         "PYOCO_JWT_JWKS_FILE or PYOCO_JWT_PEM_FILE": config.jwt_jwks_file or config.jwt_pem_file,
     }
     for variable, value in needed_for_jwt.items():

@@ -10,6 +10,7 @@ from pyoco_server.bootstrap import audit_on, build_services
 from pyoco_server.services.container import Services
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.testing.audit_index import MemoryAuditIndex
+from pyoco_server.testing.strategy_results import MemoryStrategyResults
 from support.world import World
 
 
@@ -17,7 +18,9 @@ def services_of(world: World) -> Services:
     """Services whose index is not kept up to date."""
     indexer = Indexer(world.live_feed, world.index, world.truth.clock)
     audit = audit_on(world.stores, world.live_feed, MemoryAuditIndex(), world.config)
-    return build_services(world.stores, world.index, indexer, world.config, audit=audit)
+    return build_services(
+        world.stores, world.index, indexer, world.config, results=MemoryStrategyResults(), audit=audit
+    )
 
 
 @asynccontextmanager

@@ -22,11 +22,14 @@ from pyoco_server.stores import (
     IdempotencyStore,
     KeyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.testing.artifacts import MemoryArtifactStore
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.presence import MemoryPresence
@@ -67,8 +70,11 @@ def memory_ports(events: MemorySubjectLog | None = None) -> Ports:
         wheels=MemoryWheelStore(SystemClock()),
         wheel_history=WheelHistory(MemoryKeyValue()),
         graphs=GraphStore(MemoryKeyValue()),
+        strategies=StrategyStore(MemoryKeyValue()),
         idempotency=IdempotencyStore(MemoryKeyValue()),
         tickets=TicketStore(MemoryKeyValue()),
+        artifacts=MemoryArtifactStore(),
+        signing_keys=SigningKeyStore(MemoryKeyValue()),
         audit=AuditLog(MemorySubjectLog()),
         clock=SystemClock(),
         ids=SystemIds(),

@@ -22,9 +22,11 @@ AREAS = {
         "flow_yaml",
         "graphs",
         "pdca",
+        "rechecks",
         "requests",
         "sdk",
         "settings",
+        "strategies",
         "system",
         "usage",
         "validation",
@@ -34,7 +36,7 @@ AREAS = {
     # `--help` of the four programs.
     "commands": ("client", "programs"),
     # The OpenAPI document.
-    "openapi": ("audit", "common", "executions", "fleet", "jobs", "runs"),
+    "openapi": ("audit", "common", "executions", "fleet", "jobs", "rechecks", "runs", "strategies"),
 }
 
 

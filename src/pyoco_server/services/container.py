@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.ports.pdca import BatchEngine
 from pyoco_server.services.audit.reader import AuditReader
 from pyoco_server.services.auth.authenticator import Authenticator
 from pyoco_server.services.auth.tickets import TicketService
@@ -17,6 +18,10 @@ from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.pdca.artifacts import ArtifactService
+from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.requests import RequestService
+from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -41,6 +46,7 @@ class Services:
     run_logs: RunLogService
     explanations: ExplainService
     graphs: GraphService
+    strategies: StrategyService
     flows: FlowService
     wheels: WheelService
     fleet: FleetView
@@ -50,6 +56,10 @@ class Services:
     tickets: TicketService
     dead_letters: DeadLetterService
     readiness: ReadinessService
+    requests: RequestService
+    artifacts: ArtifactService
+    batch_engine: BatchEngine
+    batches: BatchDriver
     audit: AuditReader
     authenticator: Authenticator | None = None
 

@@ -10,6 +10,7 @@ import msgspec
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.ids import CommitId
 from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Presence, Signals, WheelStore
+from pyoco_server.ports.pdca import ArtifactStore
 from pyoco_server.stores import (
     AuditLog,
     DeadLetters,
@@ -17,7 +18,9 @@ from pyoco_server.stores import (
     GraphStore,
     IdempotencyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
@@ -50,8 +53,11 @@ class Stores:
     wheels: WheelStore
     wheel_history: WheelHistory
     graphs: GraphStore
+    strategies: StrategyStore
     idempotency: IdempotencyStore
     tickets: TicketStore
+    artifacts: ArtifactStore
+    signing_keys: SigningKeyStore
     audit: AuditLog
     clock: Clock
     ids: Ids

@@ -8,13 +8,14 @@ from typing import NewType
 from pyoco_server.domain import ulid
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.domain.ulid import Ulid as Ulid
-from pyoco_server.errors import InvalidRequest, RunNotFound
+from pyoco_server.errors import ArtifactNotFound, InvalidRequest, RunNotFound
 
 StrategyId = NewType("StrategyId", str)
 
 MAX_STRATEGY_ID_CHARS = 128
 
 _STRATEGY = re.compile(r"[a-z0-9._-]+", re.ASCII)
+_ARTIFACT = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}-[0-9]{4}-[0-9]{1,4}", re.ASCII)
 
 
 def is_strategy_id(text: str) -> bool:
@@ -49,3 +50,15 @@ def node_of(number: int) -> NodeId:
 def number_of(node_id: NodeId) -> int:
     """The number of the batch of a node that `node_of` named."""
     return int(node_id.removeprefix("batch-"))
+
+
+def artifact_id(request_id: RunId, number: int, place: int) -> str:
+    """The id of a report of a batch: the same whenever the batch is read again."""
+    return f"{ulid_of(request_id)}-{number:04}-{place}"
+
+
+def request_of_artifact(artifact: str) -> RunId:
+    """The request to which an artifact belongs; any other text is an unknown artifact."""
+    if not _ARTIFACT.fullmatch(artifact):
+        raise ArtifactNotFound
+    return run_id_of(artifact[:26])

@@ -162,7 +162,7 @@ class CredentialLimit:
     def __init__(self, guard: Guard, logins: FailedLogins) -> None:
         self._guard = guard
         self._logins = logins
-        requires_scope(*guard.scopes)(self)  # `required_scopes` of a mount asks the guard
+        requires_scope(*guard.access.scopes)(self)  # `required_scopes` of a mount asks the guard
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         limiter, headers, address = limiter_of(scope), self._logins.headers, limited_address(scope)

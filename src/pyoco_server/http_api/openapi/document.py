@@ -11,14 +11,14 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
 from pyoco_server.domain.auth.scopes import Scope, scope_names
-from pyoco_server.http_api.middleware.authentication import required_scopes
+from pyoco_server.http_api.middleware.authentication import is_one_enough, required_scopes
 from pyoco_server.http_api.middleware.rate_limits import NOT_LIMITED
 from pyoco_server.http_api.openapi.examples import add_examples
 from pyoco_server.http_api.protocol.conditional import is_known, strong_tag
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.negotiation import preferred_language
-from pyoco_server.http_api.responses.problems import JobProblem, dialect_of
+from pyoco_server.http_api.responses.problems import PDCA, JobProblem, dialect_of
 from pyoco_server.japanese import japanese
 
 _REFUSALS = {
@@ -102,7 +102,10 @@ class DocumentedApp(FastAPI):
                 scopes = required_scopes(route)
                 for method in route.methods or ():
                     operation = document["paths"][route.path_format][method.lower()]
-                    _describe(operation, scopes, route.path)
+                    if dialect_of(route.path) is PDCA:
+                        # The framework adds it to every operation with parameters; here it is a 400.
+                        operation["responses"].pop("422", None)
+                    _describe(operation, scopes, route.path, is_one_enough=is_one_enough(route))
                     if method in _CHANGING and not is_answered_anew(route.endpoint):
                         _describe_keys(operation)
         add_examples(document)
@@ -135,7 +138,7 @@ def _describe_keys(operation: dict[str, Any]) -> None:
             response.setdefault("headers", {})[REPLAYED] = _REPLAYED
 
 
-def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str) -> None:
+def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str, *, is_one_enough: bool) -> None:
     for status, response in operation["responses"].items():
         if response["description"] == _PHRASES.get(status):
             response["description"] = _FAILURES.get(status, response["description"])
@@ -143,8 +146,12 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
         operation["security"] = []
         return
     words = scope_names(scopes)
-    operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
-    content = dialect_of(path).content
+    # The entries are alternatives, and so are not the scopes of an entry.
+    alternatives = [[word] for word in words] if is_one_enough else [words]
+    operation["security"] = [{scheme: one} for one in alternatives for scheme in ("ApiKey", "Bearer")]
+    dialect = dialect_of(path)
+    content = dialect.content
+    general = _REFUSALS if dialect is PDCA else _REFUSALS | _MISTAKES
     limited = {} if path in NOT_LIMITED else _LIMITED
-    for status, description in (_REFUSALS | _MISTAKES | limited).items():
+    for status, description in (general | limited).items():
         operation["responses"].setdefault(status, {"description": description, "content": content})
