@@ -159,6 +159,13 @@ def runs(address: str) -> list[str]:
     return ids
 
 
+@pytest.fixture(scope="module")
+def requests(address: str) -> list[str]:
+    """The id of a request for a recheck, which has no batches."""
+    body, key = {"window": {"lookback_days": 7}, "reason": "test"}, {"Idempotency-Key": "documented"}
+    return [httpx.post(f"{address}/pdca/recheck_all", json=body, headers=key).json()["request_id"]]
+
+
 @pytest.fixture
 def executions(address: str) -> list[str]:
     """Ids of executions that exist: of a graph whose first node is ready, of an open one with a node at work, and one
@@ -180,7 +187,12 @@ def document(address: str) -> schemathesis.BaseSchema:
 
 @pytest.mark.parametrize(("name", "mode"), CASES)
 def test_every_response_conforms_to_the_document(
-    document: schemathesis.BaseSchema, runs: list[str], executions: list[str], name: str, mode: GenerationMode
+    document: schemathesis.BaseSchema,
+    runs: list[str],
+    executions: list[str],
+    requests: list[str],
+    name: str,
+    mode: GenerationMode,
 ) -> None:
     method, path = name.split(" ")
     operation = document[path][method]
@@ -192,6 +204,7 @@ def test_every_response_conforms_to_the_document(
             "id": st.sampled_from([None, *there]),
             "executionId": st.sampled_from([None, *executions]),
             "nodeId": st.sampled_from([None, NODE, NEXT]),
+            "request_id": st.sampled_from([None, *requests]),
         }
     )
 
