@@ -31,7 +31,7 @@ from pyoco_server.http_api.api.runs import rerun_routes as runs_rerun
 from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
-from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware import authentication, rate_limits
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
@@ -107,7 +107,9 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
     query_names.install(app)
+    rate_limits.install_routes(app, settings)
     authentication.install(app, settings)
+    rate_limits.install_credentials(app, settings)
     problems.install(app)
     app.state.http_durations = request_durations()
     app.add_middleware(

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.http_api.middleware.authentication import is_one_enough, required_scopes
+from pyoco_server.http_api.middleware.rate_limits import NOT_LIMITED
 from pyoco_server.http_api.protocol.conditional import is_known, strong_tag
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.responses import json_response
@@ -27,6 +28,9 @@ _MISTAKES = {
     "400": "No Host header, several of them, or a malformed one",
     "421": "A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS`",
     "422": "An invalid request, for example a query parameter that the operation does not have",
+}
+_LIMITED = {
+    "429": "More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again"
 }
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _REPLAYED = {
@@ -131,5 +135,6 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
     dialect = dialect_of(path)
     content = dialect.content
     general = _REFUSALS if dialect is PDCA else _REFUSALS | _MISTAKES
-    for status, description in general.items():
+    limited = {} if path in NOT_LIMITED else _LIMITED
+    for status, description in (general | limited).items():
         operation["responses"].setdefault(status, {"description": description, "content": content})
