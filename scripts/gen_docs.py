@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import msgspec
+from scripts.openapi_page import openapi_page
 
 from pyoco_server.config import SETTINGS, Setting
 from pyoco_server.domain.execution.events import EVENT_NAMES
@@ -293,8 +294,14 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
 }
 
 
+OPENAPI = "openapi.yaml"
+NAMES = (*PAGES, OPENAPI)
+
+
 def page(name: str) -> str:
     """What should stand in the page of this name."""
+    if name == OPENAPI:
+        return openapi_page()
     return "\n".join([NOTICE, "", *PAGES[name]()]) + "\n"
 
 
@@ -307,7 +314,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is stale")
     check = parser.parse_args().check
-    stale = [name for name in PAGES if is_stale(name)]
+    stale = [name for name in NAMES if is_stale(name)]
     for name in stale:
         print(f"docs/{name}: {'stale; run scripts/gen-docs' if check else 'written'}", file=sys.stderr)
         if not check:

@@ -18,6 +18,7 @@ from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.services.context import Stores
 from support.broker import Broker
+from support.conformance import new_violations
 from support.executions import Caller
 from support.gateways import gateway_settings, serving
 from support.served import served
@@ -25,6 +26,13 @@ from support.shells import RunClient
 from support.stand_in import StandIn, stand_in
 from support.streams import Gateway, listening
 from support.workers import Working, at_work
+
+
+@pytest.fixture(autouse=True)
+def _responses_conform() -> Iterator[None]:
+    """Fails a test during which a gateway of this process has answered otherwise than its OpenAPI document says."""
+    yield
+    assert new_violations() == []
 
 
 @pytest.fixture

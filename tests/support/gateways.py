@@ -12,6 +12,7 @@ import httpx
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
+from support.conformance import checked
 
 NO_LIMITS = {
     f"rate_limit_{limit}_per_min": 0 for limit in ("read", "write", "bulk", "api_read", "api_write", "unauthenticated")
@@ -38,7 +39,7 @@ async def serving(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]
     """A client of a gateway with these settings; no socket in between."""
     app = create_app(config)
     async with app.router.lifespan_context(app):
-        transport = _InTurn(app, raise_app_exceptions=False)
+        transport = _InTurn(checked(app), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30.0) as client:
             yield client
 

@@ -19,6 +19,7 @@ from pyoco_server.http_api.protocol.connection_limits import SOCKETS, BoundedHtt
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.streaming.topics import RunTopics
 from pyoco_server.stores import IdempotencyStore
+from support.conformance import checked
 
 PATIENCE_SEC = 20.0
 
@@ -98,7 +99,7 @@ class _Server(uvicorn.Server):
 async def listening(config: NatsBackendConfig, *, send_buffer: int | None = None) -> AsyncIterator[Gateway]:
     """A gateway on a free port; `send_buffer` bounds the bytes that the system buffers for a slow reader."""
     app = create_app(config)
-    server = _Server(app)
+    server = _Server(checked(app))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         if send_buffer is not None:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ from fastapi.routing import APIRoute
 from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.http_api.middleware.authentication import is_one_enough, required_scopes
 from pyoco_server.http_api.middleware.rate_limits import NOT_LIMITED
+from pyoco_server.http_api.openapi.examples import add_examples
 from pyoco_server.http_api.protocol.conditional import is_known, strong_tag
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.responses import json_response
@@ -32,6 +34,17 @@ _MISTAKES = {
 _LIMITED = {
     "429": "More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again"
 }
+# Instead of the phrases of HTTP, which differ between versions of Python.
+_FAILURES = {
+    "404": "Nothing with this name or id that the caller may see",
+    "409": "In conflict with the present state, or an idempotency key that was used for another request",
+    "413": "A body that is too large",
+    "416": "A range that lies outside",
+    "422": _MISTAKES["422"],
+    "500": "An error of the server",
+    "503": "The server cannot answer at present: try again",
+}
+_PHRASES = {str(status.value): status.phrase for status in HTTPStatus}
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _REPLAYED = {
     "description": "`true`: the stored answer of an earlier request with the same key.",
@@ -95,6 +108,7 @@ class DocumentedApp(FastAPI):
                     _describe(operation, scopes, route.path, is_one_enough=is_one_enough(route))
                     if method in _CHANGING and not is_answered_anew(route.endpoint):
                         _describe_keys(operation)
+        add_examples(document)
         return document
 
 
@@ -125,6 +139,9 @@ def _describe_keys(operation: dict[str, Any]) -> None:
 
 
 def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str, *, is_one_enough: bool) -> None:
+    for status, response in operation["responses"].items():
+        if response["description"] == _PHRASES.get(status):
+            response["description"] = _FAILURES.get(status, response["description"])
     if scopes is None:
         operation["security"] = []
         return

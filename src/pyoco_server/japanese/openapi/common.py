@@ -16,16 +16,14 @@ TEXTS = {
         "Python のワークフローを複数の worker で実行します。run は event の列であり、取消が最優先です。"
     ),
     "Successful Response": "成功",
-    "Conflict": "競合",
-    "Request Entity Too Large": "リクエストが大きすぎます",
-    "Content Too Large": "リクエストが大きすぎます",
-    "Unprocessable Entity": "入力が不正です",
-    "Unprocessable Content": "入力が不正です",
-    "Service Unavailable": "一時的に利用できません",
-    "Not Found": "見つかりません",
-    "Internal Server Error": "サーバー内部のエラー",
-    "Requested Range Not Satisfiable": "範囲が不正です",
-    "Range Not Satisfiable": "範囲が不正です",
+    "Nothing with this name or id that the caller may see": "この名前や id のものはないか、参照する権限がありません",
+    "In conflict with the present state, or an idempotency key that was used for another request": (
+        "現在の状態と競合しているか、idempotency key が別のリクエストに使用済みです"
+    ),
+    "A body that is too large": "本文が大きすぎます",
+    "A range that lies outside": "範囲が不正です",
+    "An error of the server": "サーバー内部のエラー",
+    "The server cannot answer at present: try again": "一時的に利用できません。再試行してください",
     "No credentials, or a bearer token that is not accepted (with authentication on)": (
         "認証情報がないか、bearer token が無効です（認証が有効な場合）"
     ),
