@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench import executions, limits, measures, node_work, run_logs, streams, transports
+from bench import strategies as strategy_table
 from bench import tags as tag_index
 from bench.access import Guarded, cost_of_access
 from bench.load import Tool
@@ -354,6 +355,22 @@ def _tag_lists(bench: Bench, index: SqliteRunIndex, count: int) -> None:
     bench.add("ours", "tags.slowest", tag_index.slowest_ms(index, tag_index.QUERIES["never"]))
 
 
+@ours_only
+def strategies(bench: Bench, stack: Stack) -> None:
+    """Pages of strategies by any filter, compared with the first page without one."""
+    count, times = bench.scale.strategies, bench.scale.list_requests
+    with bench.journal.step("ours", f"strategies, {count:,}"):
+        table = strategy_table.filled(count)
+        first = strategy_table.first_page_ms(table, count=times)
+        bench.add("ours", "strategies.first", first)
+        for name, query in strategy_table.QUERIES.items():
+            taken = strategy_table.page_ms(table, query, count=times)
+            bench.add("ours", f"strategies.{name}", taken)
+            bench.add("ours", f"strategies.{name}.ratio", taken / first)
+        bench.add("ours", "strategies.new_text", strategy_table.new_text_ms(table, count=times))
+        bench.add("ours", "strategies.results", strategy_table.results_per_sec(table, count // 20))
+
+
 PARTS: dict[str, Part] = {
     "submit": submit,
     "drain": drain,
@@ -371,4 +388,5 @@ PARTS: dict[str, Part] = {
     "fork": fork,
     "keys": keys,
     "tags": tags,
+    "strategies": strategies,
 }
