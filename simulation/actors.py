@@ -218,7 +218,8 @@ async def batch_runner(world: World) -> None:
     engine = world.shared.engine
     while True:
         await asyncio.sleep(world.random.uniform(0.05, 0.5))
-        running = engine.running()
+        # What runs on after the end of its request is left to be found.
+        running = [key for key in engine.running() if not world.state(key[0]).status.is_terminal]
         if not running:
             continue
         request_id, number = world.random.choice(running)
