@@ -39,6 +39,7 @@ from pyoco_server.testing.artifacts import MemoryArtifactStore
 from pyoco_server.testing.batch_engine import MemoryBatchEngine
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.testing.presence import MemoryPresence
 from pyoco_server.testing.signals import MemorySignals
 from pyoco_server.testing.wheel_store import MemoryWheelStore
 from simulation.faulty_ports import Faults, Way
@@ -183,6 +184,7 @@ class SharedStores:
             dead_letters=DeadLetters(MemorySubjectLog()),
             registry=WorkerRegistry(MemoryKeyValue(loop.time)),
             signals=MemorySignals(),
+            presence=MemoryPresence(),
             wheels=MemoryWheelStore(clock),
             wheel_history=WheelHistory(MemoryKeyValue(loop.time)),
             graphs=GraphStore(MemoryKeyValue(loop.time)),
