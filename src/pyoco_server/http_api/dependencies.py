@@ -24,6 +24,7 @@ from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -90,5 +91,6 @@ FleetDep = Annotated[FleetView, _service("fleet")]
 MetricsDep = Annotated[MetricsService, _service("metrics")]
 TicketsDep = Annotated[TicketService, _service("tickets")]
 ReadinessDep = Annotated[ReadinessService, _service("readiness")]
+AirflowDep = Annotated[EngineWatch | None, _service("airflow")]
 DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]
 CallerDep = Annotated[Caller, Depends(_caller)]

@@ -15,6 +15,7 @@ from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -26,7 +27,7 @@ from pyoco_server.services.wheels import WheelService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Built once by `bootstrap`. `authenticator` is None where every caller is admitted."""
+    """Built once by `bootstrap`. `authenticator` is None where every caller is admitted, `airflow` without Airflow."""
 
     config: NatsBackendConfig
     stores: Stores
@@ -46,6 +47,7 @@ class Services:
     dead_letters: DeadLetterService
     readiness: ReadinessService
     authenticator: Authenticator | None = None
+    airflow: EngineWatch | None = None
 
     def end_streams(self) -> None:
         """End streams and pending claims, so that the process can stop."""
