@@ -33,6 +33,7 @@ from pyoco_server.stores import (
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.testing.artifacts import MemoryArtifactStore
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.signals import MemorySignals
@@ -181,6 +182,7 @@ class SharedStores:
             graphs=GraphStore(MemoryKeyValue(loop.time)),
             idempotency=IdempotencyStore(MemoryKeyValue(loop.time)),
             tickets=TicketStore(MemoryKeyValue(loop.time)),
+            artifacts=MemoryArtifactStore(),
             clock=clock,
             ids=CountedIds(),
             durability="buffered",

@@ -24,6 +24,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidUsage
 from pyoco_server.ports import Clock, RunIndex
+from pyoco_server.ports.pdca import BatchEngine
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
 from pyoco_server.services.auth.authenticator import Authenticator
@@ -38,9 +39,13 @@ from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.flows import FlowService
+from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
+from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.engine_watch import EngineWatch
+from pyoco_server.services.pdca.flow_engine import FlowEngine
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
@@ -62,6 +67,7 @@ from pyoco_server.stores import (
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.testing.artifacts import MemoryArtifactStore
 
 INDEX_NAME = "runs.sqlite"
 # Of open files, for what is no stream: requests and probes, the broker, the index, uploads.
@@ -101,9 +107,9 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
         with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
-            services = build_services(stores, index, indexer, config, authenticator)
-            jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
-            async with asyncio.TaskGroup() as group:
+            async with _other_engine(config, stores) as engine, asyncio.TaskGroup() as group:
+                services = build_services(stores, index, indexer, config, authenticator, engine)
+                jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
                 tasks = [
                     group.create_task(work)
                     for work in (
@@ -112,10 +118,13 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                         _run_when_caught_up(indexer, jobs),
                         services.executions.cache.run(),
                         services.claims.queue.run(),
+                        _drive_when_caught_up(indexer, services.batches),
                     )
                 ]
                 if authenticator is not None and authenticator.keyring is not None:
                     tasks.append(group.create_task(authenticator.keyring.run()))
+                if services.airflow is not None:
+                    tasks.append(group.create_task(services.airflow.run()))
                 try:
                     # Runs are shown with facts about their workers, so the first request waits for the fleet.
                     await services.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
@@ -133,8 +142,9 @@ def build_services(
     indexer: Indexer,
     config: NatsBackendConfig,
     authenticator: Authenticator | None = None,
+    engine: BatchEngine | None = None,
 ) -> Services:
-    """The services over these stores; nothing runs yet."""
+    """The services over these stores; nothing runs yet. Without an engine, workers run the batches of requests."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
     topics = RunTopics(stores, config, _most_streams(config))
     cache = ExecutionCache(stores, on_ready=indexer.look_now)
@@ -142,6 +152,13 @@ def build_services(
     heavy = asyncio.Semaphore(HEAVY_LISTS)
     lists = ListService(stores=stores, index=index, indexer=indexer, cache=cache, heavy=heavy)
     queue = ClaimQueue(index, indexer, stores.clock)
+    roster = GatewayRoster(own_id=stores.ids.instance_id())
+    watch = None if engine is None else EngineWatch(engine)
+    if engine is None:
+        tag, concurrency = config.pdca_tag or config.default_tag, config.pdca_concurrency
+        engine = FlowEngine(submits=executions, index=index, tag=tag, concurrency=concurrency)
+    batches = BatchDriver(executions, index, engine, roster)
+    indexer.on_indexed(batches.on_indexed)
     return Services(
         config=config,
         stores=stores,
@@ -160,8 +177,28 @@ def build_services(
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
         readiness=ReadinessService(stores, indexer),
+        roster=roster,
+        batch_engine=engine,
+        batches=batches,
         authenticator=authenticator,
+        airflow=watch,
     )
+
+
+@asynccontextmanager
+async def _other_engine(config: NatsBackendConfig, stores: Stores) -> AsyncIterator[BatchEngine | None]:
+    """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
+    if not config.airflow_url:
+        yield None
+        return
+    # Imported here: httpx would make the start of every worker and gateway slower.
+    from pyoco_server.adapters.airflow.engine import AirflowEngine
+
+    engine = AirflowEngine(config, stores.clock, stores.counters)
+    try:
+        yield engine
+    finally:
+        await engine.close()
 
 
 def _most_streams(config: NatsBackendConfig) -> int:
@@ -199,6 +236,12 @@ async def _run_when_caught_up(indexer: Indexer, jobs: Sequence[Periodic]) -> Non
     async with asyncio.TaskGroup() as group:
         for job in jobs:
             group.create_task(job.run())
+
+
+async def _drive_when_caught_up(indexer: Indexer, batches: BatchDriver) -> None:
+    """Requests are found in the index."""
+    await indexer.wait_caught_up()
+    await batches.run()
 
 
 @asynccontextmanager
@@ -245,6 +288,7 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
         graphs=GraphStore(bucket(config.graphs_kv_bucket)),
         idempotency=IdempotencyStore(bucket(config.idempotency_kv_bucket)),
         tickets=TicketStore(bucket(config.tickets_kv_bucket)),
+        artifacts=MemoryArtifactStore(),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,

@@ -117,6 +117,7 @@ PRINTABLE: Accepts[str] = Accepts("printable text", str, str.isprintable)
 A_PATH: Accepts[str] = Accepts("a path", str, lambda value: "\0" not in value)
 # One token of a NATS subject. Also for streams and buckets: the broker makes subjects and folders of their names.
 NAME = _matching(r"[A-Za-z0-9_-]+", "letters, digits, _ and -")
+A_TAG = _matching(r"[A-Za-z0-9_-]{0,64}", "at most 64 letters, digits, _ and -")
 SUBJECT = _matching(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*", "names joined by dots (letters, digits, _ and -)")
 HOST_NAMES = _matching(
     r"(\s*(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\s*(,|$))*",
@@ -304,6 +305,15 @@ class NatsBackendConfig:
         86_400.0, FROM_A_MINUTE, "How long a request with an idempotency key is remembered."
     )
     dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
+
+    # PDCA: batches
+    pdca_tag: str = _setting("", A_TAG, "Tag of the workers that run the flow pdca.recheck. Empty: the default tag.")
+    pdca_concurrency: int = _setting(
+        100, _whole(1, 2_000), "Most batches of one PDCA request that are queued or running on workers at a time."
+    )
+    pdca_data_dir: str = _setting(
+        "", A_PATH, "Folder in which the example flow pdca.recheck finds `<strategy id>.csv`, on the worker's machine."
+    )
 
     # Wheels
     wheel_object_store_bucket: str = _setting("pyoco_wheels", NAME, "Object store of wheels.")

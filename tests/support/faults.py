@@ -27,6 +27,7 @@ GUARDED = (
     "graphs",
     "idempotency",
     "tickets",
+    "artifacts",
 )
 
 

@@ -26,6 +26,7 @@ from pyoco_server.stores import (
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.testing.artifacts import MemoryArtifactStore
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.signals import MemorySignals
@@ -66,6 +67,7 @@ def memory_ports(events: MemorySubjectLog | None = None) -> Ports:
         graphs=GraphStore(MemoryKeyValue()),
         idempotency=IdempotencyStore(MemoryKeyValue()),
         tickets=TicketStore(MemoryKeyValue()),
+        artifacts=MemoryArtifactStore(),
         clock=SystemClock(),
         ids=SystemIds(),
         durability="buffered",

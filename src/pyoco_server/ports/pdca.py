@@ -8,8 +8,10 @@ from typing import Protocol
 
 import msgspec
 
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.outcome import BatchOutcome as BatchOutcome
+from pyoco_server.domain.pdca.outcome import Report as Report
 from pyoco_server.domain.pdca.recheck import Batch
-from pyoco_server.domain.pdca.strategies import StrategyResult
 
 
 class BatchState(Enum):
@@ -25,31 +27,24 @@ class BatchState(Enum):
     __hash__ = object.__hash__
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A file that a batch made."""
-
-    name: str
-    media_type: str
-    data: bytes
-
-
-class BatchOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a finished batch reports. `error` is set when it failed."""
-
-    results: tuple[StrategyResult, ...] = ()
-    reports: tuple[Report, ...] = ()
-    error: str | None = None
-
-
 class BatchEngine(Protocol):
     """Runs batches. Every method may be repeated, by any gateway: the engine's id of a batch follows from the batch.
 
-    Methods raise `EngineDown` when the engine does not answer, and are then tried again later.
+    Methods raise `EngineDown` when the engine does not answer, and are then tried again later. What can never succeed
+    is an outcome with an error, not an exception.
     """
 
     @property
     def name(self) -> str:
         """The flow or DAG that runs a batch."""
+
+    @property
+    def concurrency(self) -> int:
+        """How many batches of one request may be in the engine at a time."""
+
+    @property
+    def poll_interval_sec(self) -> float:
+        """The pause between two looks at the states of a request, while something changes."""
 
     async def check(self) -> None:
         """Whether requests can be accepted now; `EngineDown` if not, within 3 s."""
@@ -67,7 +62,7 @@ class BatchEngine(Protocol):
         """The results of a finished batch."""
 
     async def cancel(self, batch: Batch) -> None:
-        """Ask the engine to stop the batch; `states` shows when it has."""
+        """Ask the engine to stop the batch, or never to begin it; `states` shows when it has stopped."""
 
 
 class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,12 +72,19 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
     data: bytes
 
 
+# An artifact is one message: it is stored as a whole or not at all. NATS accepts 1 MiB by default.
+MAX_ARTIFACT_BYTES = 512 * 1024
+
+
 class ArtifactStore(Protocol):
-    """Files by id in the object store. An id is made of the id of its run and never reused for other content."""
+    """Files by id in the object store. An id (`artifact_id`) begins with its request and has one content."""
 
     async def put(self, artifact_id: str, artifact: StoredArtifact) -> None:
-        """Store the file; a repeated call with the same content changes nothing."""
+        """Store the file; a repeated call with the same content changes nothing.
+
+        Raises `RequestTooLarge` beyond `MAX_ARTIFACT_BYTES`.
+        """
 
     async def get(self, artifact_id: str) -> StoredArtifact | None: ...
-    async def delete(self, artifact_id: str) -> None:
-        """Remove the file; a missing one is no error."""
+    async def delete_of(self, request_id: RunId) -> None:
+        """Remove the files of a request; without any it does nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.ports.pdca import BatchEngine
 from pyoco_server.services.auth.authenticator import Authenticator
 from pyoco_server.services.auth.tickets import TicketService
 from pyoco_server.services.claims.claim_node import ClaimService
@@ -14,8 +15,10 @@ from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
+from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.pdca.engine_watch import EngineWatch
+from pyoco_server.services.pdca.driver import BatchDriver
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -46,6 +49,9 @@ class Services:
     tickets: TicketService
     dead_letters: DeadLetterService
     readiness: ReadinessService
+    roster: GatewayRoster
+    batch_engine: BatchEngine
+    batches: BatchDriver
     authenticator: Authenticator | None = None
     airflow: EngineWatch | None = None
 

@@ -11,6 +11,7 @@ import msgspec
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.ids import CommitId
 from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Signals, WheelStore
+from pyoco_server.ports.pdca import ArtifactStore
 from pyoco_server.stores import (
     DeadLetters,
     EventLog,
@@ -54,6 +55,7 @@ class Stores:
     graphs: GraphStore
     idempotency: IdempotencyStore
     tickets: TicketStore
+    artifacts: ArtifactStore
     clock: Clock
     ids: Ids
     durability: Durability

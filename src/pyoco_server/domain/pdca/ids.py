@@ -6,7 +6,7 @@ import re
 from typing import NewType
 
 from pyoco_server.domain.ids import NodeId, RunId
-from pyoco_server.errors import InvalidRequest, RunNotFound
+from pyoco_server.errors import ArtifactNotFound, InvalidRequest, RunNotFound
 
 StrategyId = NewType("StrategyId", str)
 # A request's id as 26 characters of Crockford's base32.
@@ -15,6 +15,7 @@ Ulid = NewType("Ulid", str)
 MAX_STRATEGY_ID_CHARS = 128
 
 _STRATEGY = re.compile(r"[a-z0-9._-]+", re.ASCII)
+_ARTIFACT = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}-[0-9]{4}-[0-9]{1,4}", re.ASCII)
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES = {letter: value for value, letter in enumerate(_ALPHABET)}
 _ULID_CHARS = 26
@@ -58,3 +59,15 @@ def node_of(number: int) -> NodeId:
 def number_of(node_id: NodeId) -> int:
     """The number of the batch of a node that `node_of` named."""
     return int(node_id.removeprefix("batch-"))
+
+
+def artifact_id(request_id: RunId, number: int, place: int) -> str:
+    """The id of a report of a batch: the same whenever the batch is read again."""
+    return f"{ulid_of(request_id)}-{number:04}-{place}"
+
+
+def request_of_artifact(artifact: str) -> RunId:
+    """The request to which an artifact belongs; any other text is an unknown artifact."""
+    if not _ARTIFACT.fullmatch(artifact):
+        raise ArtifactNotFound
+    return run_id_of(artifact[:26])

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 import orjson
 
+from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.pdca.ids import StrategyId
+from pyoco_server.domain.pdca.ids import StrategyId, ulid_of
 
 # The flow name of the execution that a request is; its nodes are the batches.
 REQUEST_FLOW = "pdca.request"
@@ -20,6 +21,8 @@ BATCH_FLOW = "pdca.recheck"
 # Who holds the nodes, whatever gateway drives them.
 ENGINE_WORKER = "pdca-engine"
 MAX_BATCHES = 2_000
+# What a running batch says while its engine does not answer; a time follows.
+ENGINE_UNREACHABLE = "engine unreachable since "
 
 Batches = Sequence[Sequence[StrategyId]]
 
@@ -47,6 +50,30 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     strategies: tuple[StrategyId, ...]
     recheck: Recheck
     tenant_id: str | None = None
+    correlation_id: str | None = None
+
+
+def batch_params(batch: Batch) -> dict[str, Any]:
+    """What a flow or DAG gets for one batch."""
+    recheck = batch.recheck
+    return {
+        "request_id": ulid_of(batch.request_id),
+        "batch": batch.number,
+        "strategies": list(batch.strategies),
+        "window": dict(recheck.window),
+        "reason": recheck.reason,
+        "params": dict(recheck.params),
+        "trace_id": recheck.trace_id,
+        "client_id": recheck.client_id,
+    }
+
+
+def unreachable_since(execution: Execution) -> str | None:
+    """Since when the engine of a request has not answered, as a time in UTC; None while it answers."""
+    for node in execution.nodes.values():
+        if node.status.is_held and node.message is not None and node.message.startswith(ENGINE_UNREACHABLE):
+            return node.message.removeprefix(ENGINE_UNREACHABLE)
+    return None
 
 
 def divide(strategies: Sequence[StrategyId], batch_size: int) -> list[tuple[StrategyId, ...]]:

@@ -78,6 +78,7 @@ def create_again(first: Commit, request: Request, labels: Sequence[str], *, at: 
         graph=graph,
         node_ids=() if graph else tuple(event.node_id for event in first.events if isinstance(event, NodeCreated)),
         workflow_yaml=None if created is None else created.workflow_yaml,
+        node_inputs=None if created is None else created.node_inputs,
     )
 
 

@@ -69,10 +69,15 @@ class Indexer:
         self._awaited = asyncio.Event()
         self._caught_up = asyncio.Event()
         self._hurried = asyncio.Event()
+        self._listeners: list[Callable[[Sequence[SnapshotSeen]], None]] = []
         self.failing_since: float | None = None
         """Until the indexer has caught up again, lists may lack new changes."""
         self.failures = 0
         """The number of restarts after a failure, for the metrics."""
+
+    def on_indexed(self, listener: Callable[[Sequence[SnapshotSeen]], None]) -> None:
+        """Call the listener with every batch of changes once it is in the index, also while an index is filled."""
+        self._listeners.append(listener)
 
     async def last_stored(self) -> int:
         """The last sequence of the snapshot stream, indexed or not."""
@@ -169,6 +174,8 @@ class Indexer:
                 position = replace(known, sequence=last.sequence, last_key=last.run_id)
                 await _in(writer, partial(self._apply, batch, position))
                 self._move_to(last.sequence)
+                for listener in self._listeners:
+                    listener(batch)
                 if len(batch) < SMALL_BATCH and not self._waiting:
                     # A row by itself costs five times what it costs in a batch of fifty.
                     await wait_event(self._awaited, GATHER_SEC)
