@@ -17,8 +17,8 @@ from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
-from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService

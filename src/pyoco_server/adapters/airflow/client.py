@@ -72,8 +72,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             raise EngineDown(f"Airflow's answer to {self.call.endpoint} has more than {self.call.max_bytes} bytes")
         try:
             return msgspec.json.decode(self.body, type=kind)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise EngineDown(f"Airflow's answer to {self.call.endpoint} cannot be read") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            # Without a cause: it may repeat parts of the answer.
+            raise EngineDown(f"Airflow's answer to {self.call.endpoint} cannot be read") from None
 
 
 class _Token(msgspec.Struct):
@@ -112,8 +113,9 @@ class AirflowClient:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
         )
-        # httpx logs a line for every request.
-        logging.getLogger("httpx").setLevel(logging.WARNING)
+        # A line for every request; with DEBUG also the headers of answers, which may set cookies.
+        for name in ("httpx", "httpcore"):
+            logging.getLogger(name).setLevel(logging.WARNING)
 
     async def close(self) -> None:
         await self._http.aclose()

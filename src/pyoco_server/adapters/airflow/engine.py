@@ -26,6 +26,8 @@ from pyoco_server.services.context import Counters
 CHECK_TIMEOUT_SEC = 3.0
 # However many requests are accepted, Airflow is asked once in this time.
 CHECK_FRESH_SEC = 1.0
+# The same for its health, while DAG runs are waited for.
+HEALTH_FRESH_SEC = 5.0
 # Airflow has limits of its own (max_active_runs); further batches would only wait there, and a cancel ends each.
 BATCHES_IN_AIRFLOW = 100
 REPORT_TASK = "report"
@@ -100,7 +102,7 @@ class AirflowEngine:
         self._dag_id = config.airflow_dag_id
         self._dag_path = f"/api/v2/dags/{quote(self._dag_id, safe='')}"
         self._check_lock = asyncio.Lock()
-        self._checked_at = float("-inf")
+        self._checked_at = self._healthy_at = float("-inf")
         # Batches that Airflow will never run, with the reason; a gateway that starts again asks again.
         self._refused: dict[str, str] = {}
 
@@ -130,13 +132,18 @@ class AirflowEngine:
             if self._clock.monotonic() - self._checked_at < CHECK_FRESH_SEC:
                 return
             await self._check_dag(deadline)
-            health = (await self._get("health", "/api/v2/monitor/health", deadline)).read(_Health)
-            for part, found in (("scheduler", health.scheduler), ("database", health.metadatabase)):
-                if found.status != "healthy":
-                    raise EngineDown(f"the {part} of Airflow is not healthy")
+            await self._check_health(deadline)
             self._checked_at = self._clock.monotonic()
         finally:
             self._check_lock.release()
+
+    async def _check_health(self, deadline: float | None) -> None:
+        health = (await self._get("health", "/api/v2/monitor/health", deadline)).read(_Health)
+        # Without its scheduler, Airflow answers as ever and its DAG runs stay queued.
+        for part, found in (("scheduler", health.scheduler), ("database", health.metadatabase)):
+            if found.status != "healthy":
+                raise EngineDown(f"the {part} of Airflow is not healthy")
+        self._healthy_at = self._clock.monotonic()
 
     async def _check_dag(self, deadline: float | None) -> None:
         answer = await self._get("dag", self._dag_path, deadline, max_bytes=MAX_DAG_BYTES)
@@ -175,6 +182,9 @@ class AirflowEngine:
         for prefix, those in hundreds.items():
             states = await self._listed(prefix, {self.run_id(batch) for batch in those})
             found |= {batch.number: self._state(states, self.run_id(batch)) for batch in those}
+        nothing_ends = not any(state in _FINISHED for state in found.values())
+        if nothing_ends and self._clock.monotonic() - self._healthy_at >= HEALTH_FRESH_SEC:
+            await self._check_health(None)
         return found
 
     def _state(self, states: Mapping[str, BatchState], run_id: str) -> BatchState:
