@@ -116,13 +116,11 @@ class RequestRun:
             self._has_moved = False
             failed = True
             try:
-                if await self._advance():
+                if await self.advance():
                     return
                 failed = False
-            except EngineDown as error:
-                await self._note_down(error)
-            except BrokerUnavailable as error:
-                logger.info("broker unavailable, request postponed", extra=self._facts(reason=error.detail))
+            except (EngineDown, BrokerUnavailable) as error:
+                logger.info("request postponed", extra=self._facts(reason=error.detail))
             except Exception:
                 # The outermost loop of one request: it must not stop the others.
                 logger.exception("request not advanced, retrying", extra=self._facts())
@@ -136,8 +134,15 @@ class RequestRun:
                 pause_sec = first_sec if self._has_moved else min(max(first_sec, 2 * pause_sec), longest_sec)
                 await wait_event(self._woken, pause_sec)
 
-    async def _advance(self) -> bool:
+    async def advance(self) -> bool:
         """One look at the request and everything that follows from it; True when nothing is left to do."""
+        try:
+            return await self._look()
+        except EngineDown as error:
+            await self._note_down(error)
+            raise
+
+    async def _look(self) -> bool:
         execution = self._seen(await self._parts.executions.cache.look(self.run_id))
         if not execution.exists or execution.status.is_terminal:
             return True
