@@ -10,6 +10,8 @@ import time
 from pyoco import Flow, task
 from pyoco.core.context import Context
 
+import pdca_recheck
+
 
 @task
 def greet(name: str = "world") -> str:
@@ -89,6 +91,7 @@ FLOWS = {
     "count": Flow("count") >> count,
     "stubborn": Flow("stubborn") >> never_ask,
     "fails": Flow("fails") >> fail,
+    "pdca.recheck": pdca_recheck.FLOW,  # the batches of PDCA requests
 }
 
 

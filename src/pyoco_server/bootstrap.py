@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pyoco_server.adapters.embedded_nats.data_folder import ConnectionInfo, find_running
+from pyoco_server.adapters.jetstream.artifact_store import JetStreamArtifactStore
 from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
@@ -19,11 +20,12 @@ from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
+from pyoco_server.adapters.sqlite.results import SqliteStrategyResults
 from pyoco_server.adapters.system import SystemClock, SystemIds, open_file_limit
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidUsage
-from pyoco_server.ports import Clock, RunIndex
+from pyoco_server.ports import Clock, RunIndex, StrategyResults
 from pyoco_server.ports.pdca import BatchEngine
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
 from pyoco_server.services.auth.api_keys import ApiKeys
@@ -43,9 +45,14 @@ from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
+from pyoco_server.services.pdca.artifacts import ArtifactService, SharedSigningKeys
 from pyoco_server.services.pdca.driver import BatchDriver
 from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.flow_engine import FlowEngine
+from pyoco_server.services.pdca.requests import RequestService
+from pyoco_server.services.pdca.result_projector import ResultProjector
+from pyoco_server.services.pdca.strategies import StrategyService
+from pyoco_server.services.pdca.strategy_tables import StrategyTables
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
@@ -62,14 +69,17 @@ from pyoco_server.stores import (
     IdempotencyStore,
     KeyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
 )
-from pyoco_server.testing.artifacts import MemoryArtifactStore
 
 INDEX_NAME = "runs.sqlite"
+# Beside the index.
+RESULTS_NAME = "pdca.sqlite"
 # Of open files, for what is no stream: requests and probes, the broker, the index, uploads.
 RESERVED_FILES = 256
 
@@ -104,12 +114,22 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
         stores = stores_on(connection, facts, config)
         feed = feed_on(connection, facts, config)
         authenticator = _authenticator(connection, facts, config, stores.clock)
-        with _index_file(config) as file, closing(SqliteRunIndex.open(file)) as index:
+        with (
+            _index_file(config) as file,
+            closing(SqliteRunIndex.open(file)) as index,
+            closing(SqliteStrategyResults.open(file.with_name(RESULTS_NAME))) as results,
+        ):
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
+<<<<<<< HEAD
             async with _other_engine(config, stores) as engine, asyncio.TaskGroup() as group:
                 services = build_services(stores, index, indexer, config, authenticator, engine)
                 jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
+=======
+            services = build_services(stores, index, indexer, config, authenticator, engine, results=results)
+            jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
+            async with asyncio.TaskGroup() as group:
+>>>>>>> driver
                 tasks = [
                     group.create_task(work)
                     for work in (
@@ -118,6 +138,8 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                         _run_when_caught_up(indexer, jobs),
                         services.executions.cache.run(),
                         services.claims.queue.run(),
+                        services.strategies.tables.run(),
+                        services.strategies.projector.run(),
                         _drive_when_caught_up(indexer, services.batches),
                     )
                 ]
@@ -143,6 +165,8 @@ def build_services(
     config: NatsBackendConfig,
     authenticator: Authenticator | None = None,
     engine: BatchEngine | None = None,
+    *,
+    results: StrategyResults,
 ) -> Services:
     """The services over these stores; nothing runs yet. Without an engine, workers run the batches of requests."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
@@ -152,6 +176,10 @@ def build_services(
     heavy = asyncio.Semaphore(HEAVY_LISTS)
     lists = ListService(stores=stores, index=index, indexer=indexer, cache=cache, heavy=heavy)
     queue = ClaimQueue(index, indexer, stores.clock)
+    tables = StrategyTables(stores.strategies, results)
+    projector = ResultProjector(stores, index, indexer, results, tables, retention_sec=config.run_retention_sec)
+    strategies = StrategyService(stores=stores, results=results, tables=tables, projector=projector)
+    indexer.on_indexed(projector.on_indexed)
     roster = GatewayRoster(own_id=stores.ids.instance_id())
     watch = None if engine is None else EngineWatch(engine)
     if engine is None:
@@ -170,6 +198,7 @@ def build_services(
         run_logs=RunLogService(executions=executions, topics=topics, heavy=heavy),
         explanations=ExplainService(executions=executions, lists=lists, fleet=fleet),
         graphs=GraphService(stores=stores, fleet=fleet),
+        strategies=strategies,
         flows=FlowService(fleet=fleet, lists=lists),
         wheels=WheelService(stores),
         fleet=fleet,
@@ -180,6 +209,8 @@ def build_services(
         roster=roster,
         batch_engine=engine,
         batches=batches,
+        requests=RequestService(executions=executions, strategies=strategies, engine=engine, wake=batches.wake),
+        artifacts=ArtifactService(stores=stores, executions=executions, keys=SharedSigningKeys(stores)),
         authenticator=authenticator,
         airflow=watch,
     )
@@ -286,9 +317,11 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
         wheels=JetStreamWheelStore(connection, config, facts, clock),
         wheel_history=WheelHistory(bucket(config.wheel_history_kv_bucket)),
         graphs=GraphStore(bucket(config.graphs_kv_bucket)),
+        strategies=StrategyStore(bucket(config.strategies_kv_bucket)),
         idempotency=IdempotencyStore(bucket(config.idempotency_kv_bucket)),
         tickets=TicketStore(bucket(config.tickets_kv_bucket)),
-        artifacts=MemoryArtifactStore(),
+        artifacts=JetStreamArtifactStore(connection, config, facts, clock),
+        signing_keys=SigningKeyStore(bucket(config.signing_keys_kv_bucket)),
         clock=clock,
         ids=SystemIds(),
         durability=facts.durability,

@@ -193,6 +193,7 @@ class NatsBackendConfig:
     runs_kv_bucket: str = _setting("pyoco_runs", NAME, "Bucket of run snapshots.")
     workers_kv_bucket: str = _setting("pyoco_workers", NAME, "Bucket of worker records.")
     graphs_kv_bucket: str = _setting("pyoco_graphs", NAME, "Bucket of graphs.")
+    strategies_kv_bucket: str = _setting("pyoco_strategies", NAME, "Bucket of strategies.")
     default_tag: str = _setting("default", NAME, "Tag of a run that names none, and of a worker that names none.")
 
     # Runs
@@ -294,7 +295,12 @@ class NatsBackendConfig:
     auth_pepper: str = _setting("", ANY_TEXT, "Secret mixed into the hash of API keys.", secret=True)
     tickets_kv_bucket: str = _setting("pyoco_tickets", NAME, "Bucket of tickets for WebSockets; never in clear.")
     jwt_issuer: str = _setting("", ANY_TEXT, "The issuer (iss) whose tokens are believed.")
-    jwt_audience: str = _setting("", ANY_TEXT, "The audience (aud) that a token must name.")
+    jwt_audience: str = _setting(
+        "",
+        ANY_TEXT,
+        "The audiences (aud) of which a token must name one, joined by commas. If `pdca` or `pdca.gui` is among them, "
+        "`/pdca` needs a token for the first and `/gui` one for the second.",
+    )
     jwt_jwks_file: str = _setting("", A_PATH, "Public keys of the issuer as a JWKS; read again when the file changes.")
     jwt_pem_file: str = _setting("", A_PATH, "The one public key of the issuer as PEM; read again when it changes.")
     jwt_leeway_sec: float = _setting(30.0, LEEWAY, "How far the clocks of issuer and gateway may differ.")
@@ -325,6 +331,7 @@ class NatsBackendConfig:
     wheel_sync_interval_sec: float = _setting(10.0, ABOVE_ZERO, "How often a worker looks for new wheels.")
     wheel_install_timeout_sec: float = _setting(180.0, ABOVE_ZERO, "Longest installation of wheels.")
 
+<<<<<<< HEAD
     # Airflow as the engine of rechecks
     airflow_url: str = _setting(
         "", HTTP_ADDRESS, "Airflow 3, which then runs the batches of rechecks. Empty: workers run them as flows."
@@ -346,6 +353,11 @@ class NatsBackendConfig:
     airflow_poll_interval_sec: float = _setting(
         2.0, ABOVE_ZERO, "How often DAG runs are looked at; less often while nothing changes."
     )
+=======
+    # PDCA requests
+    artifact_object_store_bucket: str = _setting("pyoco_artifacts", NAME, "Object store of the artifacts of batches.")
+    signing_keys_kv_bucket: str = _setting("pyoco_signing_keys", NAME, "Bucket of the keys that sign download links.")
+>>>>>>> driver
 
     # Environment and logs
     load_dotenv: bool = _setting(True, YES_OR_NO, "Whether the dotenv file is read at start.")
@@ -400,6 +412,10 @@ class NatsBackendConfig:
     def nats_url_without_secrets(self) -> str:
         """`nats_url` as it may be shown to people and logs."""
         return _without_userinfo(self.nats_url)
+
+    @property
+    def jwt_audiences(self) -> frozenset[str]:
+        return frozenset(name for part in self.jwt_audience.split(",") if (name := part.strip()))
 
     @property
     def auth_ways(self) -> frozenset[str]:
@@ -467,7 +483,7 @@ def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
         yield "PYOCO_JWT_JWKS_FILE and PYOCO_JWT_PEM_FILE are both set; accepted: one of them"
     needed_for_jwt = {
         "PYOCO_JWT_ISSUER": config.jwt_issuer,
-        "PYOCO_JWT_AUDIENCE": config.jwt_audience,
+        "PYOCO_JWT_AUDIENCE": config.jwt_audiences,
         "PYOCO_JWT_JWKS_FILE or PYOCO_JWT_PEM_FILE": config.jwt_jwks_file or config.jwt_pem_file,
     }
     for variable, value in needed_for_jwt.items():

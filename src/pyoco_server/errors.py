@@ -636,6 +636,14 @@ class ArtifactNotFound(PyocoError, number=95, kind=Kind.NOT_FOUND):
     hint_ja = "request の artifact は GET /pdca/recheck/{request_id} で確認できます。run と同じ期間保管されます。"
 
 
+class InvalidLink(PyocoError, number=105, kind=Kind.FORBIDDEN):
+    """the link to the artifact has expired or was changed"""
+
+    message_ja = "artifact へのリンクは期限切れか、変更されています"
+    hint = "Get a new link with GET /gui/artifacts/{id}/url; it is valid for 5 minutes."
+    hint_ja = "GET /gui/artifacts/{id}/url で新しいリンクを取得してください。有効期間は 5 分です。"
+
+
 class InternalError(PyocoError, number=34, kind=Kind.INTERNAL):
     """internal error"""
 

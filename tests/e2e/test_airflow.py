@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from pyoco_server.bootstrap import open_gateway
-from pyoco_server.domain.execution.state import Execution, NodeStatus, Status
+from pyoco_server.domain.execution.state import NodeStatus, Status
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.ids import StrategyId, node_of
 from pyoco_server.domain.pdca.recheck import Batch, unreachable_since
@@ -30,27 +33,24 @@ STRATEGIES = [StrategyId(f"strat.{letter}") for letter in "abcdefgh"]
 BATCHES = [STRATEGIES[start : start + 2] for start in range(0, len(STRATEGIES), 2)]
 PATIENCE_SEC = 400.0
 
+T = TypeVar("T")
 
-async def wait_until_running(services: Services, run_id: RunId) -> None:
-    """Waits until Airflow runs a batch."""
+
+async def until(look: Callable[[], Awaitable[T]], is_so: Callable[[T], bool]) -> T:
+    """Polls until the condition holds, and returns the last value."""
+    while True:
+        if is_so(found := await look()):
+            return found
+        await asyncio.sleep(0.1)
+
+
+async def states(services: Services, run_id: RunId) -> Collection[BatchState]:
+    """What Airflow says of the batches."""
     batches = [
         Batch(request_id=run_id, number=number, strategies=tuple(strategies), recheck=recheck_of(BATCHES))
         for number, strategies in enumerate(BATCHES, start=1)
     ]
-    while BatchState.RUNNING not in (await services.batch_engine.states(batches)).values():
-        await asyncio.sleep(0.1)
-
-
-async def wait_until_said(services: Services, run_id: RunId) -> None:
-    """Waits until the request says that Airflow is away."""
-    while unreachable_since(await services.executions.look(run_id, tenant_filter=None)) is None:
-        await asyncio.sleep(0.1)
-
-
-async def wait_for_end(services: Services, run_id: RunId) -> Execution:
-    while not (request := await services.executions.look(run_id, tenant_filter=None)).status.is_terminal:
-        await asyncio.sleep(0.2)
-    return await services.executions.whole(request)
+    return (await services.batch_engine.states(batches)).values()
 
 
 @pytest.mark.airflow
@@ -61,7 +61,7 @@ async def test_batches_survive_the_death_of_airflow(tmp_path: Path) -> None:
     data.mkdir()
     today = datetime.now(UTC).date()
     for strategy in STRATEGIES:
-        returns = ("0.01", "-0.02", "0.03")
+        returns = ("0.01", "-0.02", "0.03", "0.01", "0.02")
         rows = [f"{today - timedelta(days=days)},{value}" for days, value in enumerate(returns, start=1)]
         (data / f"{strategy}.csv").write_text("\n".join(["date,return", *reversed(rows), ""]))
     env = {"PYOCO_PDCA_DATA_DIR": str(data)}
@@ -74,14 +74,15 @@ async def test_batches_survive_the_death_of_airflow(tmp_path: Path) -> None:
             run_id = services.stores.ids.run_id()
             await services.executions.create_and_start(creation(services.stores.clock.now(), BATCHES), run_id, GATEWAY)
             services.batches.wake(run_id)
+            look = partial(services.executions.look, run_id, tenant_filter=None)
 
-            await wait_until_running(services, run_id)
+            await until(partial(states, services, run_id), lambda found: BatchState.RUNNING in found)
             await asyncio.to_thread(airflow.kill)
-            await wait_until_said(services, run_id)
+            await until(look, lambda request: unreachable_since(request) is not None)
             with pytest.raises(EngineDown):
                 await services.batch_engine.check()
             await asyncio.to_thread(airflow.start)
-            request = await wait_for_end(services, run_id)
+            request = await services.executions.whole(await until(look, lambda request: request.status.is_terminal))
 
     nodes = request.nodes
     assert {name: node.status for name, node in nodes.items()} == {
@@ -90,4 +91,6 @@ async def test_batches_survive_the_death_of_airflow(tmp_path: Path) -> None:
     assert request.status is Status.COMPLETED
     outputs = [read_output(node.output) for node in nodes.values()]
     assert sorted(result.strategy for output in outputs if output for result in output.results) == STRATEGIES
-    assert all(result.kpi.keys() >= {"winrate"} for output in outputs if output for result in output.results)
+    kpis = [result.kpi for output in outputs if output for result in output.results]
+    assert {kpi["winrate"] for kpi in kpis} == {0.8}
+    assert all(len(output.artifacts) == 1 for output in outputs if output)

@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from pyoco_server.adapters.sqlite.files import SCHEMA_VERSION
+from pyoco_server.adapters.sqlite.files import RUN_SCHEMA
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.query import RunQuery
@@ -66,7 +66,7 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
     "zeros": lambda path: garbage(path, b"\0" * 10),
     "text": lambda path: garbage(path, b"no database, but long enough for a header of one hundred bytes " * 9),
     "header": lambda path: garbage(path, b"SQLite format 3\0"),
-    "newer schema": lambda path: other_schema(path, SCHEMA_VERSION + 1),
+    "newer schema": lambda path: other_schema(path, RUN_SCHEMA.version + 1),
     "no schema": lambda path: other_schema(path, 0),
 }
 
@@ -116,7 +116,7 @@ def killed(path: Path) -> None:
     """The file as a killed process leaves it: with a part of the changes in the log."""
     index = SqliteRunIndex.open(path)
     fill(index, 1, *RUNS)
-    index._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    index._file._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     take_in(index, row(1000, RUNS[0], version=1000, tags=["changed"]))
     left = {name: path.with_name(path.name + name).read_bytes() for name in ("", "-wal")}
     index.close()
@@ -267,9 +267,9 @@ def test_posting_lists_end_with_their_last_run_and_do_not_depend_on_status(tmp_p
         stored = lists_of(path)
 
         statements: list[str] = []
-        index._writer.set_trace_callback(statements.append)
+        index._file._writer.set_trace_callback(statements.append)
         take_in(index, row(3, A, tags=["x", "y"], status="RUNNING"))
-        index._writer.set_trace_callback(None)
+        index._file._writer.set_trace_callback(None)
         take_in(index, row(4, A, tags=["z"], status="RUNNING"), removed(5, B))
 
         assert stored == {"label:x": 2, "label:y": 2}

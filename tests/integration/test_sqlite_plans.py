@@ -13,7 +13,7 @@ import pytest
 
 from pyoco_server.adapters.sqlite import blocks, listing, posting_lists
 from pyoco_server.adapters.sqlite import steps as steps_sql
-from pyoco_server.adapters.sqlite.files import start_empty
+from pyoco_server.adapters.sqlite.files import RUN_SCHEMA, start_empty
 from pyoco_server.adapters.sqlite.listing import LAST_UPDATE_FIRST, NEWEST_ID_FIRST, Order, Partition, conditions_of
 from pyoco_server.adapters.sqlite.posting_lists import Matches
 from pyoco_server.domain.queries.jobs import JobQuery, LabelQuery
@@ -45,7 +45,7 @@ FEW = {
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    connection, reader = start_empty(tmp_path / "runs.db")
+    connection, reader = start_empty(tmp_path / "runs.db", RUN_SCHEMA)
     with closing(connection), closing(reader):
         statuses = enumerate(("PENDING", "RUNNING"), start=1)
         connection.executemany("INSERT INTO partitions VALUES (?, ?, 't', 0, 5)", list(statuses))

@@ -22,13 +22,13 @@ def index(tmp_path: Path) -> Iterator[SqliteRunIndex]:
 
 
 def rows_of(index: SqliteRunIndex, table: str) -> int:
-    return int(index._reader.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    return int(index._file._reader.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
 def written_by(index: SqliteRunIndex, sequence: int, *nodes: Node) -> int:
-    before = index._writer.total_changes
+    before = index._file._writer.total_changes
     take_in(index, shown(sequence, A, *nodes))
-    return index._writer.total_changes - before
+    return index._file._writer.total_changes - before
 
 
 def test_only_a_changed_node_is_written(index: SqliteRunIndex) -> None:
@@ -45,7 +45,7 @@ def test_only_a_changed_node_is_written(index: SqliteRunIndex) -> None:
 
 def test_a_run_without_steps_writes_no_steps(index: SqliteRunIndex) -> None:
     statements: list[str] = []
-    index._writer.set_trace_callback(statements.append)
+    index._file._writer.set_trace_callback(statements.append)
 
     take_in(index, seen(1, A), seen(2, B, status="RUNNING"))
     take_in(index, seen(3, A, status="RUNNING"), seen(4, B, status="COMPLETED"))

@@ -43,7 +43,7 @@ EC_KEY = ec.generate_private_key(ec.SECP256R1())
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 ISSUER, AUDIENCE = "https://issuer.example", "pyoco"
-RULES = TokenRules(issuer=ISSUER, audience=AUDIENCE)
+RULES = TokenRules(issuer=ISSUER, audiences=frozenset({AUDIENCE}))
 
 
 def pem_of(key: PrivateKey) -> bytes:

@@ -9,13 +9,14 @@ from contextlib import asynccontextmanager
 from pyoco_server.bootstrap import build_services
 from pyoco_server.services.container import Services
 from pyoco_server.services.projections.indexer import Indexer
+from pyoco_server.testing.strategy_results import MemoryStrategyResults
 from support.world import World
 
 
 def services_of(world: World) -> Services:
     """Services whose index is not kept up to date."""
     indexer = Indexer(world.live_feed, world.index, world.truth.clock)
-    return build_services(world.stores, world.index, indexer, world.config)
+    return build_services(world.stores, world.index, indexer, world.config, results=MemoryStrategyResults())
 
 
 @asynccontextmanager

@@ -185,7 +185,7 @@ def _usable(key: object) -> TokenKey | None:
 def rules_of(config: NatsBackendConfig) -> TokenRules:
     return TokenRules(
         issuer=config.jwt_issuer,
-        audience=config.jwt_audience,
+        audiences=config.jwt_audiences,
         leeway_sec=config.jwt_leeway_sec,
         tenant_claim=config.jwt_tenant_claim,
         scope_claim=config.jwt_scope_claim,

@@ -22,6 +22,8 @@ from pyoco_server.http_api.api.jobs import log_routes as jobs_logs
 from pyoco_server.http_api.api.jobs import routes as jobs
 from pyoco_server.http_api.api.jobs import stream_routes as jobs_streams
 from pyoco_server.http_api.api.jobs import ws_routes as jobs_sockets
+from pyoco_server.http_api.api.pdca import artifact_routes as artifacts
+from pyoco_server.http_api.api.pdca import recheck_routes as rechecks
 from pyoco_server.http_api.api.runs import log_routes as runs_logs
 from pyoco_server.http_api.api.runs import rerun_routes as runs_rerun
 from pyoco_server.http_api.api.runs import routes as runs
@@ -56,6 +58,8 @@ WITH_ROUTES = (
     dlq,
     graphs,
     flows,
+    rechecks,
+    artifacts,
     metrics,
     health,
     docs_page,

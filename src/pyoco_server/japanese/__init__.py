@@ -23,6 +23,7 @@ AREAS = {
         "flow_yaml",
         "graphs",
         "pdca",
+        "rechecks",
         "requests",
         "sdk",
         "settings",
@@ -35,7 +36,7 @@ AREAS = {
     # `--help` of the four programs.
     "commands": ("client", "programs"),
     # The OpenAPI document.
-    "openapi": ("common", "executions", "fleet", "jobs", "runs"),
+    "openapi": ("common", "executions", "fleet", "jobs", "rechecks", "runs"),
 }
 
 

@@ -34,5 +34,6 @@ from pyoco_server.ports.job_queue import StoredJob as StoredJob
 from pyoco_server.ports.job_queue import TagQueue as TagQueue
 from pyoco_server.ports.object_store import WheelStore as WheelStore
 from pyoco_server.ports.signals import Signals as Signals
+from pyoco_server.ports.strategy_results import StrategyResults as StrategyResults
 from pyoco_server.ports.system import Clock as Clock
 from pyoco_server.ports.system import Ids as Ids

@@ -17,8 +17,14 @@ from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
+from pyoco_server.services.pdca.artifacts import ArtifactService
 from pyoco_server.services.pdca.driver import BatchDriver
+<<<<<<< HEAD
 from pyoco_server.services.pdca.engine_watch import EngineWatch
+=======
+from pyoco_server.services.pdca.requests import RequestService
+from pyoco_server.services.pdca.strategies import StrategyService
+>>>>>>> driver
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -42,6 +48,7 @@ class Services:
     run_logs: RunLogService
     explanations: ExplainService
     graphs: GraphService
+    strategies: StrategyService
     flows: FlowService
     wheels: WheelService
     fleet: FleetView
@@ -49,6 +56,8 @@ class Services:
     tickets: TicketService
     dead_letters: DeadLetterService
     readiness: ReadinessService
+    requests: RequestService
+    artifacts: ArtifactService
     roster: GatewayRoster
     batch_engine: BatchEngine
     batches: BatchDriver

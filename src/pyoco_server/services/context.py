@@ -18,7 +18,9 @@ from pyoco_server.stores import (
     GraphStore,
     IdempotencyStore,
     LogStore,
+    SigningKeyStore,
     SnapshotStore,
+    StrategyStore,
     TicketStore,
     WheelHistory,
     WorkerRegistry,
@@ -53,9 +55,11 @@ class Stores:
     wheels: WheelStore
     wheel_history: WheelHistory
     graphs: GraphStore
+    strategies: StrategyStore
     idempotency: IdempotencyStore
     tickets: TicketStore
     artifacts: ArtifactStore
+    signing_keys: SigningKeyStore
     clock: Clock
     ids: Ids
     durability: Durability

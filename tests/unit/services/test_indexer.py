@@ -394,7 +394,7 @@ async def test_an_index_that_breaks_under_a_running_follower_is_rebuilt(tmp_path
     async with running(indexer_of(feed, index)) as follower:
         await follower.wait_caught_up()
 
-        index._writer.executescript("DROP TABLE runs")  # any damage: the next query fails
+        index._file._writer.executescript("DROP TABLE runs")  # any damage: the next query fails
         with pytest.raises(IndexUnavailable, match="run index") as damaged:
             run_ids(index)
         assert "NATS" not in damaged.value.hint

@@ -85,12 +85,15 @@ def streams(config: NatsBackendConfig) -> tuple[StreamConfig, ...]:
         _bucket(config, config.workers_kv_bucket),
         _bucket(config, config.auth_kv_bucket),
         _bucket(config, config.graphs_kv_bucket),
+        _bucket(config, config.strategies_kv_bucket),
         _bucket(config, config.wheel_history_kv_bucket, max_age=int(config.wheel_history_ttl_sec * NS), discard="old"),
         # A full bucket rejects: forgetting a request early would allow it to run twice.
         _bucket(config, config.idempotency_kv_bucket, max_age=int(config.idempotency_ttl_sec * NS)),
         # A full bucket drops its oldest tickets: they are valid for seconds only.
         _bucket(config, config.tickets_kv_bucket, max_age=TICKETS_KEPT_SEC * NS, max_msgs=MAX_TICKETS, discard="old"),
         _object_store(config, config.wheel_object_store_bucket),
+        _object_store(config, config.artifact_object_store_bucket),
+        _bucket(config, config.signing_keys_kv_bucket),
     )
 
 

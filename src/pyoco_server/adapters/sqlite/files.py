@@ -23,7 +23,6 @@ from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
-SCHEMA_VERSION = 8
 MAX_FILES = 16  # gateways on one data folder
 WRITER_CACHE_KIB = 16_384
 READER_CACHE_KIB = 8_192
@@ -65,6 +64,17 @@ def lock_file(path: Path) -> FileLock:
     return FileLock(path=candidate, lock=lock, temporary=True)
 
 
+class Schema(NamedTuple):
+    """The tables of a file: their version, and the script beside this module that creates them."""
+
+    version: int
+    script: str
+
+
+RUN_SCHEMA = Schema(8, "schema.sql")
+RESULT_SCHEMA = Schema(1, "results.sql")
+
+
 class Connections(NamedTuple):
     """The connection that writes, and one that reads beside it."""
 
@@ -72,29 +82,29 @@ class Connections(NamedTuple):
     reader: sqlite3.Connection
 
 
-def open_file(path: Path) -> Connections:
+def open_file(path: Path, schema: Schema) -> Connections:
     """The connections on the file. One with another schema or with damage is replaced."""
     if path.exists():
         try:
             if path.is_file():
                 _make_private(path)
-            found = _open(path)
+            found = _open(path, schema)
             if not isinstance(found, str):
                 return found
             reason = found
         except (*DAMAGE, OSError) as broken:
             reason = str(broken)
         logger.warning("index file unusable, rebuilding it", extra={"path": str(path), "reason": reason})
-    return start_empty(path)
+    return start_empty(path, schema)
 
 
-def start_empty(path: Path) -> Connections:
+def start_empty(path: Path, schema: Schema) -> Connections:
     """Replace the file by an empty one. No connection may be open on it."""
     discard(path)
     _make_private(path)
     writer = _connect(path, WRITER_CACHE_KIB)
-    writer.executescript(resources.files(__package__).joinpath("schema.sql").read_text(encoding="utf-8"))
-    writer.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    writer.executescript(resources.files(__package__).joinpath(schema.script).read_text(encoding="utf-8"))
+    writer.execute(f"PRAGMA user_version = {schema.version}")
     return Connections(writer, _open_reader(path))
 
 
@@ -157,7 +167,7 @@ def _checksum(path: Path) -> bytes:
     return b"%08x" % checksum
 
 
-def _open(path: Path) -> Connections | str:
+def _open(path: Path, schema: Schema) -> Connections | str:
     """The connections on the file, or what is wrong with it. From now on it has no seal."""
     is_sealed = _seal(path).exists()
     if is_sealed:
@@ -167,7 +177,7 @@ def _open(path: Path) -> Connections | str:
             return "its checksum is another one"
     with ExitStack() as stack:
         writer = stack.enter_context(closing(_connect(path, WRITER_CACHE_KIB)))
-        if writer.execute("PRAGMA user_version").fetchone() != (SCHEMA_VERSION,):
+        if writer.execute("PRAGMA user_version").fetchone() != (schema.version,):
             return "another schema version"
         if not is_sealed and (found := writer.execute("PRAGMA integrity_check(1)").fetchone()) != ("ok",):
             return str(found[0])

@@ -7,25 +7,16 @@ indexer rebuilds it.
 
 from __future__ import annotations
 
-import logging
 import sqlite3
-import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from pyoco_server.adapters.sqlite import counters, listing, posting_lists, steps
-from pyoco_server.adapters.sqlite.files import (
-    DAMAGE,
-    Connections,
-    FileLock,
-    close_file,
-    lock_file,
-    open_file,
-    start_empty,
-)
+from pyoco_server.adapters.sqlite.cache_file import CacheFile
+from pyoco_server.adapters.sqlite.files import RUN_SCHEMA
 from pyoco_server.adapters.sqlite.statements import json_array
 from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.domain.ids import RunId
@@ -43,8 +34,6 @@ _KNOWN = """
     WHERE run_id IN (SELECT value FROM json_each(?))
 """
 
-logger = logging.getLogger(__name__)
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -52,56 +41,41 @@ R = TypeVar("R")
 class SqliteRunIndex:
     """See `ports.RunIndex`."""
 
-    def __init__(self, lock: FileLock, connections: Connections) -> None:
-        self._lock = lock
-        self._writer, self._reader = connections
-        self._write_lock = threading.Lock()
-        self._read_lock = threading.Lock()
-        self._damaged = False
+    def __init__(self, file: CacheFile) -> None:
+        self._file = file
         self._marks: dict[str, int] = {}
         self._count_after: int | None = None
 
     @classmethod
     def open(cls, path: Path) -> SqliteRunIndex:
         """The index in this file, or an empty one; never fails because of the file's content or another user of it."""
-        lock = lock_file(path)
-        return cls(lock, open_file(lock.path))
+        return cls(CacheFile.open(path, RUN_SCHEMA))
 
     @property
     def path(self) -> Path:
         """The file in use; not the requested one when another process has that."""
-        return self._lock.path
+        return self._file.path
 
     def close(self) -> None:
-        with suppress(IndexUnavailable), self._writing() as writer:
+        with suppress(IndexUnavailable), self._file.writing() as writer:
             self._store_marks(writer)
-        with self._write_lock, self._read_lock:
-            if self._damaged:
-                self._reader.close()
-                self._writer.close()
-            else:
-                close_file(self.path, Connections(self._writer, self._reader))
-            self._lock.release()
+        self._file.close()
 
     def position(self) -> IndexPosition | None:
         try:
-            with self._writing() as writer:
+            with self._file.writing() as writer:
                 return _position(writer)
         except IndexUnavailable:
             return None
 
     def reset(self, *, count_after: int = 0) -> None:
-        with self._write_lock, self._read_lock:
-            self._reader.close()
-            self._writer.close()
-            self._writer, self._reader = start_empty(self.path)
-            self._writer.execute("INSERT INTO marks VALUES (?, ?)", (_COUNT_AFTER, count_after))
+        with self._file.replacing() as writer:
+            writer.execute("INSERT INTO marks VALUES (?, ?)", (_COUNT_AFTER, count_after))
             self._count_after = count_after
             self._marks.clear()
-            self._damaged = False
 
     def apply(self, changes: Sequence[Change], position: IndexPosition) -> None:
-        with self._writing() as writer:
+        with self._file.writing() as writer:
             known = _position(writer)
             if self._count_after is None:
                 self._count_after = _marked(writer, _COUNT_AFTER)
@@ -124,7 +98,7 @@ class SqliteRunIndex:
         return self._read(listing.changed, query, since=since, after=after, upto=upto)
 
     def last_run_id(self) -> str:
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             return str(reader.execute("SELECT coalesce(max(run_id), '') FROM runs").fetchone()[0])
 
     def jobs(self, query: JobQuery) -> JobPage:
@@ -134,14 +108,14 @@ class SqliteRunIndex:
         return self._read(posting_lists.labels, query)
 
     def known(self, run_ids: Sequence[RunId]) -> Mapping[RunId, KnownRun]:
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             found = reader.execute(_KNOWN, (json_array(run_ids),))
             return {RunId(run_id): KnownRun(*columns) for run_id, *columns in found}
 
     def mark(self, name: str) -> int:
         if name in self._marks:
             return self._marks[name]
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             return _marked(reader, name)
 
     def set_mark(self, name: str, value: int) -> None:
@@ -159,14 +133,14 @@ class SqliteRunIndex:
         return self._read(counters.histograms, tenant_id)
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             found = reader.execute(
                 "SELECT run_id FROM runs WHERE ended_at < ? ORDER BY ended_at, run_id LIMIT ?", (ended_at, limit)
             )
             return [RunId(run_id) for (run_id,) in found]
 
     def at_work(self, limit: int) -> Mapping[RunId, int]:
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             partitions = [each for status in AT_WORK for each in listing.status_partitions(reader, status)]
             found = reader.execute(
                 "SELECT run_id, revision FROM runs WHERE partition IN (SELECT value FROM json_each(?)) LIMIT ?",
@@ -206,37 +180,8 @@ class SqliteRunIndex:
         writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))
 
     def _read(self, query: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        with self._reading() as reader:
+        with self._file.reading() as reader:
             return query(reader, *args, **kwargs)
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._write_lock, self._transaction(self._writer, "BEGIN IMMEDIATE"):
-            yield self._writer
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        # A transaction around reading too: partitions, posting lists and runs must be of the same moment.
-        with self._read_lock, self._transaction(self._reader, "BEGIN"):
-            yield self._reader
-
-    @contextmanager
-    def _transaction(self, connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-        if self._damaged:
-            raise IndexUnavailable
-        try:
-            connection.execute(begin)
-            try:
-                yield
-            except BaseException:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-        except DAMAGE as error:
-            self._damaged = True
-            logger.exception("index damaged, rebuilding it", extra={"path": str(self.path)})
-            raise IndexUnavailable(f"the run index is damaged ({error}) and is being rebuilt") from error
 
 
 def _position(connection: sqlite3.Connection) -> IndexPosition | None:

@@ -18,7 +18,7 @@ Claims = Mapping[str, object]
 
 class TokenRules(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str
-    audience: str
+    audiences: frozenset[str]
     leeway_sec: float = 30.0
     tenant_claim: str = "tenant"
     scope_claim: str = "scope"
@@ -33,7 +33,7 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
 
 def admitted_by(claims: Claims, rules: TokenRules, now: float) -> Admitted:
     """The caller of these claims, or `InvalidToken` with the reason."""
-    _check_issuer_and_audience(claims, rules)
+    audiences = _audiences(claims, rules)
     until = _time(claims, "exp", required=True) + rules.leeway_sec
     begins = max(_time(claims, "nbf"), _time(claims, "iat")) - rules.leeway_sec
     if now >= until:
@@ -41,17 +41,25 @@ def admitted_by(claims: Claims, rules: TokenRules, now: float) -> Admitted:
     if now < begins:
         raise InvalidToken("the token is not valid yet; compare the clocks", reason="not yet valid")
     caller = Caller(
-        name=_subject(claims), tenant_id=_tenant(claims, rules.tenant_claim), scopes=_scopes(claims, rules.scope_claim)
+        name=_subject(claims),
+        tenant_id=_tenant(claims, rules.tenant_claim),
+        scopes=_scopes(claims, rules.scope_claim),
+        audiences=audiences,
+        names_scopes=claims.get(rules.scope_claim) is not None,
     )
     return Admitted(caller=caller, until=until)
 
 
-def _check_issuer_and_audience(claims: Claims, rules: TokenRules) -> None:
+def _audiences(claims: Claims, rules: TokenRules) -> frozenset[str]:
+    """Which of our audiences the token is for; at least one."""
     if claims.get("iss") != rules.issuer:
         raise InvalidToken("the token's iss is not the issuer that is trusted here", reason="issuer")
     audience = claims.get("aud")
-    if rules.audience not in (audience if isinstance(audience, list) else [audience]):
+    named = [one for one in (audience if isinstance(audience, list) else [audience]) if isinstance(one, str)]
+    found = rules.audiences.intersection(named)
+    if not found:
         raise InvalidToken("the token's aud does not name this service", reason="audience")
+    return found
 
 
 def _time(claims: Claims, name: str, *, required: bool = False) -> float:

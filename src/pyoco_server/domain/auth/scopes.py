@@ -23,6 +23,11 @@ class Scope(Enum):
     GRAPHS_WRITE = "graphs:write"
     NODES_WORK = "nodes:work"
     METRICS_READ = "metrics:read"
+    PDCA_READ = "pdca:read"
+    PDCA_RECHECK = "pdca:recheck"
+    PDCA_RECHECK_ALL = "pdca:recheck_all"
+    PDCA_DOWNLOAD = "pdca:download"
+    PDCA_ADMIN = "pdca:admin"
     ADMIN = "admin"
 
 

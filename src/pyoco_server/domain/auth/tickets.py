@@ -42,7 +42,12 @@ def key_of(text: str) -> TicketKey:
 
 
 def to_plain(ticket: Ticket) -> dict[str, Any]:
-    caller = asdict(ticket.caller) | {"scopes": scope_names(ticket.caller.scopes)}
+    audiences = ticket.caller.audiences
+    lists = {
+        "scopes": scope_names(ticket.caller.scopes),
+        "audiences": None if audiences is None else sorted(audiences),
+    }
+    caller = asdict(ticket.caller) | lists
     return {"subject": ticket.subject, "expires_at": ticket.expires_at, **caller}
 
 

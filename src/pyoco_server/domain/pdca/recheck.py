@@ -21,6 +21,8 @@ BATCH_FLOW = "pdca.recheck"
 # Who holds the nodes, whatever gateway drives them.
 ENGINE_WORKER = "pdca-engine"
 MAX_BATCHES = 2_000
+# With two thousand nodes and as base64 it fits into one message of NATS's default size.
+MAX_PACKED_BYTES = 512 * 1024
 # What a running batch says while its engine does not answer; a time follows.
 ENGINE_UNREACHABLE = "engine unreachable since "
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,7 +29,10 @@ from pyoco_server.services.container import Services
 F = TypeVar("F", bound=Callable[..., Any])
 Headers = Iterable[tuple[bytes, bytes]]
 
-_SCOPES = "__pyoco_scopes__"
+_SCOPES, _ONE_OF, _AUDIENCES = "__pyoco_scopes__", "__pyoco_one_of__", "__pyoco_audiences__"
+# By the first part of the path. Where none of them is configured, a token that is accepted is for all APIs.
+AUDIENCES = {"pdca": frozenset({"pdca"}), "gui": frozenset({"pdca.gui"})}
+EVERY_AUDIENCE = frozenset[str]().union(*AUDIENCES.values())
 
 
 def requires_scope(*scopes: Scope) -> Callable[[F], F]:
@@ -36,6 +40,27 @@ def requires_scope(*scopes: Scope) -> Callable[[F], F]:
 
     def declare(endpoint: F) -> F:
         setattr(endpoint, _SCOPES, frozenset(scopes))
+        return endpoint
+
+    return declare
+
+
+def requires_one_of(*scopes: Scope) -> Callable[[F], F]:
+    """The endpoint requires any of these scopes."""
+
+    def declare(endpoint: F) -> F:
+        setattr(endpoint, _SCOPES, frozenset(scopes))
+        setattr(endpoint, _ONE_OF, True)
+        return endpoint
+
+    return declare
+
+
+def accepts_audience(*names: str) -> Callable[[F], F]:
+    """The endpoint accepts tokens for any of these audiences, instead of the one of its path."""
+
+    def declare(endpoint: F) -> F:
+        setattr(endpoint, _AUDIENCES, frozenset(names))
         return endpoint
 
     return declare
@@ -56,6 +81,44 @@ def required_scopes(route: BaseRoute) -> frozenset[Scope] | None:
     return scopes
 
 
+def is_one_enough(route: BaseRoute) -> bool:
+    """Whether one of the scopes of a route suffices."""
+    return hasattr(getattr(route, "endpoint", None), _ONE_OF)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a caller needs for a route. `audiences`: those of which a token has to name one; None: any accepted token.
+
+    The scopes of tokens are strict there: one without the claim is not accepted at all.
+    """
+
+    scopes: frozenset[Scope]
+    is_one_enough: bool = False
+    audiences: frozenset[str] | None = None
+    needs_claim: bool = False
+
+    @classmethod
+    def to(cls, route: BaseRoute, scopes: frozenset[Scope], config: NatsBackendConfig) -> Access:
+        first = getattr(route, "path", "").split("/", 2)[1:2]
+        of_path = AUDIENCES.get(first[0]) if first else None
+        audiences = None
+        if of_path is not None and not EVERY_AUDIENCE.isdisjoint(config.jwt_audiences):
+            audiences = getattr(getattr(route, "endpoint", None), _AUDIENCES, of_path)
+        return cls(scopes, is_one_enough(route), audiences, needs_claim=of_path is not None)
+
+    def check(self, caller: Caller) -> None:
+        """Raise `InvalidToken` or `ScopeMissing` unless the caller may use the route."""
+        if self.audiences is not None and caller.audiences is not None and self.audiences.isdisjoint(caller.audiences):
+            raise InvalidToken("the token's aud does not name this API", reason="audience", caller=caller.name)
+        if self.needs_claim and not caller.names_scopes:
+            raise InvalidToken("the token has no claim that lists its scopes", reason="no scope", caller=caller.name)
+        if self.is_one_enough:
+            caller.require_any(self.scopes)
+        else:
+            caller.require(self.scopes)
+
+
 def install(app: FastAPI, config: NatsBackendConfig) -> None:
     """Put a guard in front of every route that is not public; a route without declared scopes prevents the start."""
     pages = (app.openapi_url, app.docs_url, app.swagger_ui_oauth2_redirect_url, app.redoc_url)
@@ -67,7 +130,9 @@ def install(app: FastAPI, config: NatsBackendConfig) -> None:
     if not config.auth_ways:
         return
     read = CredentialsReader(config)
-    app.router.routes[:] = [route if scopes is None else _guarded(route, scopes, read) for route, scopes in routes]
+    app.router.routes[:] = [
+        route if scopes is None else _guarded(route, Access.to(route, scopes, config), read) for route, scopes in routes
+    ]
 
 
 def challenge(config: NatsBackendConfig) -> str:
@@ -108,12 +173,12 @@ class Guard:
     A WebSocket also accepts a ticket for the resource in its path, and is rejected by a close code.
     """
 
-    def __init__(self, app: ASGIApp, path: str, scopes: frozenset[Scope], read: CredentialsReader) -> None:
+    def __init__(self, app: ASGIApp, path: str, access: Access, read: CredentialsReader) -> None:
         self._app = app
         self._path = path
-        self._scopes = scopes
+        self._access = access
         self._read = read
-        requires_scope(*scopes)(self)  # `required_scopes` of a mount asks the guard
+        requires_scope(*access.scopes)(self)  # `required_scopes` of a mount asks the guard
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
         try:
@@ -140,7 +205,7 @@ class Guard:
             caller = await services.tickets.redeem(ticket, scope["path_params"]["id"].lower())
             if door is not None:
                 await door.check_again(caller)
-        caller.require(self._scopes)
+        self._access.check(caller)
         return caller
 
     async def _until_revoked(self, scope: Connection, caller: Caller) -> PyocoError:
@@ -158,10 +223,10 @@ class Guard:
         log.note(rejection, {"path": self._path, "request_id": scope.get("request_id")})
 
 
-def _guarded(route: BaseRoute, scopes: frozenset[Scope], read: CredentialsReader) -> BaseRoute:
+def _guarded(route: BaseRoute, access: Access, read: CredentialsReader) -> BaseRoute:
     # A copy: the routes of a module are shared by every app of the process, whatever its settings are.
     guarded = copy.copy(route)
     if not isinstance(guarded, Route | Mount | WebSocketRoute):
         raise TypeError(f"no guard for a route like {route}")
-    guarded.app = Guard(guarded.app, guarded.path, scopes, read)
+    guarded.app = Guard(guarded.app, guarded.path, access, read)
     return guarded

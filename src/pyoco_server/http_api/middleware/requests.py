@@ -45,6 +45,9 @@ _JSON_TYPES = (b"application/json", b"application/problem+json")
 _CLOSES = (b"connection", b"close")
 # Probes call these by any name, or without one.
 _PROBES = ("/health", "/ready")
+# The contract of these paths limits their bodies.
+SMALL_BODY_BYTES = 64 * 1024
+_SMALL_BODIES = ("/pdca/", "/gui/")
 _IDS = (b"x-request-id", b"x-correlation-id")
 
 
@@ -161,11 +164,17 @@ class RequestMiddleware:
         method = scope["method"] if scope["method"] in METHODS else OTHER_METHOD
         self.durations.labels(route, method, f"{status // 100}xx").observe(seconds)
 
+    def _body_limit(self, scope: Scope) -> int:
+        path: str = scope["path"]
+        if path.startswith(_SMALL_BODIES):
+            return min(SMALL_BODY_BYTES, self.max_body_bytes)
+        return self.body_limits.get((scope["method"], path), self.max_body_bytes)
+
     def _body(self, scope: Scope, receive: Receive) -> RequestBody:
         return RequestBody(
             scope["headers"],
             receive,
-            limit=self.body_limits.get((scope["method"], scope["path"]), self.max_body_bytes),
+            limit=self._body_limit(scope),
             now=self.now,
             patience_sec=self.patience_sec,
             slow_after_sec=self.slow_after_sec,

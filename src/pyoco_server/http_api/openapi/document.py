@@ -10,12 +10,12 @@ from fastapi.responses import Response
 from fastapi.routing import APIRoute
 
 from pyoco_server.domain.auth.scopes import Scope, scope_names
-from pyoco_server.http_api.middleware.authentication import required_scopes
+from pyoco_server.http_api.middleware.authentication import is_one_enough, required_scopes
 from pyoco_server.http_api.protocol.conditional import is_known, strong_tag
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.negotiation import preferred_language
-from pyoco_server.http_api.responses.problems import JobProblem, dialect_of
+from pyoco_server.http_api.responses.problems import PDCA, Dialect, JobProblem, dialect_of
 from pyoco_server.japanese import japanese
 
 _REFUSALS = {
@@ -28,6 +28,8 @@ _MISTAKES = {
     "421": "A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS`",
     "422": "An invalid request, for example a query parameter that the operation does not have",
 }
+# The operations describe their 400 themselves.
+_PDCA_MISTAKES: dict[str, str] = {}
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _REPLAYED = {
     "description": "`true`: the stored answer of an earlier request with the same key.",
@@ -85,7 +87,10 @@ class DocumentedApp(FastAPI):
                 scopes = required_scopes(route)
                 for method in route.methods or ():
                     operation = document["paths"][route.path_format][method.lower()]
-                    _describe(operation, scopes, route.path)
+                    if dialect_of(route.path) is PDCA:
+                        # The framework adds it to every operation with parameters; here it is a 400.
+                        operation["responses"].pop("422", None)
+                    _describe(operation, scopes, route.path, is_one_enough=is_one_enough(route))
                     if method in _CHANGING and not is_answered_anew(route.endpoint):
                         _describe_keys(operation)
         return document
@@ -117,12 +122,19 @@ def _describe_keys(operation: dict[str, Any]) -> None:
             response.setdefault("headers", {})[REPLAYED] = _REPLAYED
 
 
-def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str) -> None:
+def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: str, *, is_one_enough: bool) -> None:
     if scopes is None:
         operation["security"] = []
         return
     words = scope_names(scopes)
-    operation["security"] = [{"ApiKey": words}, {"Bearer": words}]
-    content = dialect_of(path).content
-    for status, description in (_REFUSALS | _MISTAKES).items():
+    # The entries are alternatives, and so are not the scopes of an entry.
+    alternatives = [[word] for word in words] if is_one_enough else [words]
+    operation["security"] = [{scheme: one} for one in alternatives for scheme in ("ApiKey", "Bearer")]
+    dialect = dialect_of(path)
+    content = dialect.content
+    for status, description in (_REFUSALS | _mistakes(dialect)).items():
         operation["responses"].setdefault(status, {"description": description, "content": content})
+
+
+def _mistakes(dialect: Dialect) -> dict[str, str]:
+    return _PDCA_MISTAKES if dialect is PDCA else _MISTAKES

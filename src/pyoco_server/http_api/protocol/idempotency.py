@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ import orjson
 from fastapi import Request, Response
 
 from pyoco_server.domain.idempotency.keys import (
+    MAX_KEY_CHARS,
     FormPart,
     IdempotencyKey,
     RecordKey,
@@ -34,6 +35,7 @@ REPLAYED = "Idempotency-Replayed"
 KEPT_HEADERS = ("location", "etag")
 # Digested within a millisecond; a larger body is digested in a thread.
 QUICK_BYTES = 16 * 1024
+ANY_KEY = (1, MAX_KEY_CHARS)
 
 _ANEW = "__pyoco_answered_anew__"
 _NAMES = frozenset(name.lower().encode() for name in HEADERS)
@@ -61,12 +63,15 @@ class IdempotentRequest:
         required: bool = False,
         replay_status: int | None = None,
         new_id: Callable[[], str] = str,
+        key_chars: tuple[int, int] = ANY_KEY,
     ) -> None:
         self._request = request
         self._digest = digest
         self._key = _key_of(request)
         if required and self._key is None:
-            raise IdempotencyKeyRequired
+            raise IdempotencyKeyRequired(None if key_chars == ANY_KEY else _wanted(key_chars))
+        if self._key is not None and not key_chars[0] <= len(self._key) <= key_chars[1]:
+            raise InvalidRequest(_wanted(key_chars))
         self._replay_status = replay_status
         self._new_id = new_id
         self.attempt: IdempotentAttempt | None = None
@@ -124,11 +129,13 @@ async def earlier_answer(request: Request, digest: Digest) -> Response | Record 
     return found if found is None or found.answer is None else _replayed(found.answer, None)
 
 
-def of_json(body: bytes = b"") -> Digest:
-    """The digest of an accepted JSON body, or of none."""
+def of_json(body: bytes = b"", *, leave_out: Collection[str] = ()) -> Digest:
+    """The digest of an accepted JSON body, or of none; `leave_out` names fields that identify nothing."""
 
     async def digest() -> str:
-        return _digest_of(body) if len(body) <= QUICK_BYTES else await asyncio.to_thread(_digest_of, body)
+        if len(body) <= QUICK_BYTES:
+            return _digest_of(body, leave_out)
+        return await asyncio.to_thread(_digest_of, body, leave_out)
 
     return digest
 
@@ -152,13 +159,14 @@ def is_answered_anew(endpoint: object) -> bool:
     return hasattr(endpoint, _ANEW)
 
 
-def parameters(*, required: bool = False) -> list[dict[str, Any]]:
+def parameters(*, required: bool = False, key_chars: tuple[int, int] = ANY_KEY) -> list[dict[str, Any]]:
     """Both headers, for the OpenAPI document."""
     about = (
         "Sent again with the same key, the request is answered as before and done once; with the same key and another "
         "body it is a 409. Kept for PYOCO_IDEMPOTENCY_TTL_SEC."
     )
-    schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]([ -~]*[!-~])?$"}
+    least, most = key_chars
+    schema = {"type": "string", "minLength": least, "maxLength": most, "pattern": "^[!-~]([ -~]*[!-~])?$"}
     other = "The same as Idempotency-Key; of both, if they are given, the value must be the same."
     return [
         {"name": HEADERS[0], "in": "header", "required": required, "description": about, "schema": schema},
@@ -166,8 +174,13 @@ def parameters(*, required: bool = False) -> list[dict[str, Any]]:
     ]
 
 
-def _digest_of(body: bytes) -> str:
-    return json_digest(orjson.loads(body) if body.strip() else None)
+def _wanted(key_chars: tuple[int, int]) -> str:
+    least, most = key_chars
+    return f"the header Idempotency-Key needs {least} to {most} characters, for example a ULID or a UUID"
+
+
+def _digest_of(body: bytes, leave_out: Collection[str]) -> str:
+    return json_digest(orjson.loads(body) if body.strip() else None, leave_out=leave_out)
 
 
 def _key_of(request: Request) -> IdempotencyKey | None:

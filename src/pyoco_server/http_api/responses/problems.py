@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
 from http import HTTPStatus
 from typing import Any
 
@@ -12,7 +14,7 @@ import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, HTTPConnection
@@ -35,6 +37,7 @@ from pyoco_server.errors import (
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.error_hints import hint_of, message_of
 from pyoco_server.http_api.responses.negotiation import preferred_language
+from pyoco_server.japanese import japanese
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +65,8 @@ RETRY_AFTER_SEC = "2"
 # Names of parameters and fields may be the caller's own.
 MAX_PLACE_CHARS = 200
 MAX_METHOD_CHARS = 20
+MAX_MESSAGE_CHARS = 500
+METHOD_NOT_ALLOWED = 405
 # Of mounted files, which are not routes of ours.
 FILE_METHODS = ["GET", "HEAD"]
 JSON = "application/json"
@@ -110,13 +115,40 @@ class JobProblem(BaseModel):
     )
 
 
+class PdcaCode(Enum):
+    """The errors of `/pdca` and `/gui`: there are no others."""
+
+    BAD_REQUEST = "BAD_REQUEST"
+    UNAUTHORIZED = "UNAUTHORIZED"
+    FORBIDDEN = "FORBIDDEN"
+    NOT_FOUND = "NOT_FOUND"
+    IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
+    RATE_LIMITED = "RATE_LIMITED"
+    AIRFLOW_DOWN = "AIRFLOW_DOWN"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+class PdcaProblem(BaseModel):
+    """An error of `/pdca` and `/gui`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error: PdcaCode
+    message: str = Field(examples=["window: give from and to, or lookback_days"])
+    retry_after: int | None = Field(default=None, ge=1, description="Seconds; only of RATE_LIMITED.", examples=[12])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """How an API writes its errors; `body` gets the error, the language, the status and the path."""
+    """How an API writes its errors; `body` gets the error, the language, the status and the path.
+
+    `statuses` are those of kinds that differ from the other APIs.
+    """
 
     model: type[BaseModel]
     body: Callable[[PyocoError, str, int, str], dict[str, Any]]
     media_type: str = JSON
+    statuses: Mapping[Kind, int] = field(default_factory=dict)
 
     @property
     def content(self) -> dict[str, Any]:
@@ -167,7 +199,46 @@ def _job_body(error: PyocoError, language: str, status: int, path: str) -> dict[
     }
 
 
+_PDCA_CODES = {
+    Kind.UNAUTHENTICATED: PdcaCode.UNAUTHORIZED,
+    Kind.FORBIDDEN: PdcaCode.FORBIDDEN,
+    Kind.NOT_FOUND: PdcaCode.NOT_FOUND,
+    Kind.CONFLICT: PdcaCode.IDEMPOTENCY_CONFLICT,
+    Kind.RATE_LIMITED: PdcaCode.RATE_LIMITED,
+    Kind.BAD_GATEWAY: PdcaCode.AIRFLOW_DOWN,
+    Kind.UNAVAILABLE: PdcaCode.INTERNAL_ERROR,
+    Kind.INTERNAL: PdcaCode.INTERNAL_ERROR,
+}
+# Everything else that a caller can do wrong; and an outage is an error of the server.
+_PDCA_STATUSES = {
+    **dict.fromkeys((Kind.INVALID, Kind.TOO_LARGE, Kind.MISDIRECTED, Kind.PRECONDITION, Kind.RANGE), 400),
+    Kind.UNAVAILABLE: 500,
+}
+# Their details name parts of the installation.
+_PDCA_MESSAGES = {
+    Kind.UNAVAILABLE: "temporarily unavailable; send the request again in a moment",
+    Kind.BAD_GATEWAY: "the engine that runs batches does not answer; send the request again in a moment",
+    Kind.INTERNAL: "internal error; report it with the X-Request-Id of this response",
+}
+
+
+def _pdca_body(error: PyocoError, language: str, status: int, _path: str) -> dict[str, Any]:
+    # The key of a refused API key is forbidden elsewhere; here it is unauthorised.
+    kind = Kind.UNAUTHENTICATED if status == STATUS[Kind.UNAUTHENTICATED] else error.kind
+    fixed = _PDCA_MESSAGES.get(kind)
+    message = error.detail_in(language) if fixed is None else japanese(fixed) if language == "ja" else fixed
+    body = {"error": _PDCA_CODES.get(kind, PdcaCode.BAD_REQUEST).value, "message": message[:MAX_MESSAGE_CHARS]}
+    return body | ({"retry_after": _retry_after(error)} if kind is Kind.RATE_LIMITED else {})
+
+
+def _retry_after(error: PyocoError) -> int:
+    """The seconds after which a rate-limited caller may try again."""
+    seconds = error.facts.get("retry_after_sec")
+    return max(1, math.ceil(seconds)) if isinstance(seconds, int | float) else 1
+
+
 RUNS = Dialect(model=Problem, body=_run_body)
+PDCA = Dialect(model=PdcaProblem, body=_pdca_body, statuses=_PDCA_STATUSES)
 EXECUTIONS = Dialect(model=ExecutionProblem, body=_execution_body)
 JOBS = Dialect(model=JobProblem, body=_job_body, media_type="application/problem+json")
 answers, failures, job_failures = RUNS.answers, RUNS.failures, JOBS.failures
@@ -177,7 +248,10 @@ def dialect_of(path: str) -> Dialect:
     """By path and not by route: an unknown path below `/jobs` is an error of `/jobs`."""
     if path.startswith(("/executions", "/graphs", "/waits")):
         return EXECUTIONS
-    return JOBS if path.split("/", 2)[1:2] in (["jobs"], ["tags"]) else RUNS
+    first = path.split("/", 2)[1:2]
+    if first in (["pdca"], ["gui"]):
+        return PDCA
+    return JOBS if first in (["jobs"], ["tags"]) else RUNS
 
 
 def install(app: FastAPI) -> None:
@@ -193,7 +267,9 @@ def install(app: FastAPI) -> None:
 def response_for(request: HTTPConnection, error: PyocoError, status: int | None = None) -> Response:
     """The response of an error, with the status of its kind unless given; logs it."""
     path: str = request.scope["path"]  # the URL would depend on the Host header
-    status = status_of(error, path) if status is None else status
+    dialect = dialect_of(path)
+    if status is None or (dialect is PDCA and status != METHOD_NOT_ALLOWED):
+        status = status_of(error, path)
     context = {"path": path, "method": request.scope.get("method"), "status": status}
     context |= {name: request.scope.get(name) for name in ("request_id", "correlation_id")}
     # A caller who opens streams until it is refused is no failure of the gateway, and must not fill its log.
@@ -203,13 +279,14 @@ def response_for(request: HTTPConnection, error: PyocoError, status: int | None 
     else:
         request.app.state.rejections.note(error, context)
     headers = {"Vary": "Accept-Language"}
-    if status == 503:
+    if error.kind is Kind.RATE_LIMITED:
+        headers["Retry-After"] = str(_retry_after(error))
+    elif error.kind in (Kind.UNAVAILABLE, Kind.BAD_GATEWAY):
         headers["Retry-After"] = RETRY_AFTER_SEC
     elif status == 401:
         headers["WWW-Authenticate"] = request.app.state.challenge
     elif status == 416:
         headers["Content-Range"] = f"bytes */{error.facts['size_bytes']}"
-    dialect = dialect_of(path)
     body = orjson.dumps(dialect.body(error, preferred_language(request), status, path), default=repr)
     return Response(body, status_code=status, headers=headers, media_type=dialect.media_type)
 
@@ -218,7 +295,7 @@ def status_of(error: PyocoError, path: str) -> int:
     """The status of an error's kind, but for the one on which the APIs disagree."""
     if isinstance(error, InvalidApiKey) and not f"{path}/".startswith(tuple(f"{one}/" for one in BAD_KEY_IS_FORBIDDEN)):
         return STATUS[Kind.UNAUTHENTICATED]
-    return STATUS[error.kind]
+    return dialect_of(path).statuses.get(error.kind, STATUS[error.kind])
 
 
 # pydantic's messages about these name classes of this program.
@@ -259,7 +336,7 @@ async def _http_error(request: Request, error: Any) -> Response:
     if error.status_code == 405:
         allowed = ", ".join(_methods_at(request))
         detail = f"{request.method[:MAX_METHOD_CHARS]} is not allowed at {path}; allowed: {allowed}"
-        response = response_for(request, MethodNotAllowed(detail, allowed=allowed), 405)
+        response = response_for(request, MethodNotAllowed(detail, allowed=allowed), METHOD_NOT_ALLOWED)
         response.headers["Allow"] = allowed
         return response
     response = response_for(request, InvalidRequest(str(error.detail)), error.status_code)

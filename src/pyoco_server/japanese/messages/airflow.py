@@ -51,9 +51,7 @@ TEXTS = {
         "PYOCO_AIRFLOW_CA_FILE を使うには、PYOCO_AIRFLOW_URL の設定が必要です"
     ),
     "{given} is set and needs {variable}, which is not set": "{given} を使うには、{variable:ja} の設定が必要です",
-    "PYOCO_AIRFLOW_PASSWORD or PYOCO_AIRFLOW_PASSWORD_FILE": (
-        "PYOCO_AIRFLOW_PASSWORD か PYOCO_AIRFLOW_PASSWORD_FILE"
-    ),
+    "PYOCO_AIRFLOW_PASSWORD or PYOCO_AIRFLOW_PASSWORD_FILE": ("PYOCO_AIRFLOW_PASSWORD か PYOCO_AIRFLOW_PASSWORD_FILE"),
     "http://host:port or https://host:port, without user and password": (
         "http://host:port か https://host:port（ユーザーとパスワードなし）"
     ),

@@ -8,6 +8,7 @@ import logging
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.worker_status import expired_workers
 from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 from pyoco_server.ports import RunIndex
 from pyoco_server.services.context import Stores
 
@@ -38,10 +39,12 @@ async def remove_old_runs(stores: Stores, index: RunIndex, config: NatsBackendCo
 
 
 async def _remove(stores: Stores, run_id: RunId) -> bool:
-    """Logs and events first, then the snapshot: a crash in between is found again by the snapshot."""
+    """Artifacts, logs and events first, then the snapshot: a crash in between is found again by the snapshot."""
     loaded = await stores.snapshots.load(run_id)
     if loaded is None or not loaded.execution.status.is_terminal:
         return False
+    if loaded.execution.request.flow_name == REQUEST_FLOW:
+        await stores.artifacts.delete_of(run_id)
     await stores.run_logs.purge(run_id)
     await stores.events.purge(run_id)
     return await stores.snapshots.remove(run_id, loaded.revision)

@@ -295,6 +295,7 @@ async def test_a_stale_gateway_does_not_start_a_finished_batch_again(world: Worl
         engine.end_all()
         await other.advance()
 
+    world.faults.before("events.append", lambda: asyncio.sleep(0))  # the start of the request
     world.faults.before("events.append", finish_elsewhere)
 
     await stale.advance()

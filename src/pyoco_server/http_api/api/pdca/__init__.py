@@ -1,0 +1,1 @@
+"""`/pdca` and `/gui`: rechecks of strategies."""
