@@ -121,15 +121,9 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
         ):
             indexer = Indexer(feed, index, stores.clock)
             connection.on_reconnect(indexer.hurry)
-<<<<<<< HEAD
             async with _other_engine(config, stores) as engine, asyncio.TaskGroup() as group:
-                services = build_services(stores, index, indexer, config, authenticator, engine)
+                services = build_services(stores, index, indexer, config, authenticator, engine, results=results)
                 jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
-=======
-            services = build_services(stores, index, indexer, config, authenticator, engine, results=results)
-            jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
-            async with asyncio.TaskGroup() as group:
->>>>>>> driver
                 tasks = [
                     group.create_task(work)
                     for work in (

@@ -331,7 +331,6 @@ class NatsBackendConfig:
     wheel_sync_interval_sec: float = _setting(10.0, ABOVE_ZERO, "How often a worker looks for new wheels.")
     wheel_install_timeout_sec: float = _setting(180.0, ABOVE_ZERO, "Longest installation of wheels.")
 
-<<<<<<< HEAD
     # Airflow as the engine of rechecks
     airflow_url: str = _setting(
         "", HTTP_ADDRESS, "Airflow 3, which then runs the batches of rechecks. Empty: workers run them as flows."
@@ -353,11 +352,10 @@ class NatsBackendConfig:
     airflow_poll_interval_sec: float = _setting(
         2.0, ABOVE_ZERO, "How often DAG runs are looked at; less often while nothing changes."
     )
-=======
+
     # PDCA requests
     artifact_object_store_bucket: str = _setting("pyoco_artifacts", NAME, "Object store of the artifacts of batches.")
     signing_keys_kv_bucket: str = _setting("pyoco_signing_keys", NAME, "Bucket of the keys that sign download links.")
->>>>>>> driver
 
     # Environment and logs
     load_dotenv: bool = _setting(True, YES_OR_NO, "Whether the dotenv file is read at start.")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -25,6 +24,7 @@ from support.airflow import Airflow, airflow_environment
 from support.broker import Broker
 from support.gateways import gateway_settings
 from support.pdca import creation, recheck_of
+from support.polling import until
 from support.programs import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -32,16 +32,6 @@ DAGS = [EXAMPLES / "airflow" / "pdca_recheck.py", EXAMPLES / "strategy_metrics.p
 STRATEGIES = [StrategyId(f"strat.{letter}") for letter in "abcdefgh"]
 BATCHES = [STRATEGIES[start : start + 2] for start in range(0, len(STRATEGIES), 2)]
 PATIENCE_SEC = 400.0
-
-T = TypeVar("T")
-
-
-async def until(look: Callable[[], Awaitable[T]], is_so: Callable[[T], bool]) -> T:
-    """Polls until the condition holds, and returns the last value."""
-    while True:
-        if is_so(found := await look()):
-            return found
-        await asyncio.sleep(0.1)
 
 
 async def states(services: Services, run_id: RunId) -> Collection[BatchState]:

@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -316,7 +317,11 @@ def test_the_default_environment_is_that_of_the_process(monkeypatch: pytest.Monk
     assert os.environ["PYOCO_DEFAULT_TAG"] == "mine"
 
 
-AIRFLOW = {"airflow_url": "https://airflow.example.org", "airflow_user": "pyoco", "airflow_password": "x"}
+AIRFLOW: dict[str, Any] = {
+    "airflow_url": "https://airflow.example.org",
+    "airflow_user": "pyoco",
+    "airflow_password": "x",
+}
 
 
 @pytest.mark.parametrize(

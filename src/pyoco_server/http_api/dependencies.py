@@ -24,13 +24,10 @@ from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
-<<<<<<< HEAD
-from pyoco_server.services.pdca.engine_watch import EngineWatch
-=======
 from pyoco_server.services.pdca.artifacts import ArtifactService
+from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.strategies import StrategyService
->>>>>>> driver
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
@@ -98,11 +95,8 @@ FleetDep = Annotated[FleetView, _service("fleet")]
 MetricsDep = Annotated[MetricsService, _service("metrics")]
 TicketsDep = Annotated[TicketService, _service("tickets")]
 ReadinessDep = Annotated[ReadinessService, _service("readiness")]
-<<<<<<< HEAD
 AirflowDep = Annotated[EngineWatch | None, _service("airflow")]
-=======
 RequestsDep = Annotated[RequestService, _service("requests")]
 ArtifactsDep = Annotated[ArtifactService, _service("artifacts")]
->>>>>>> driver
 DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]
 CallerDep = Annotated[Caller, Depends(_caller)]

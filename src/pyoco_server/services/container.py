@@ -19,12 +19,9 @@ from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.pdca.artifacts import ArtifactService
 from pyoco_server.services.pdca.driver import BatchDriver
-<<<<<<< HEAD
 from pyoco_server.services.pdca.engine_watch import EngineWatch
-=======
 from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.strategies import StrategyService
->>>>>>> driver
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
