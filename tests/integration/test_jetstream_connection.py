@@ -257,3 +257,28 @@ async def test_closing_works_although_the_reconnect_swallows_a_cancel(
     assert swallowed >= 1
     names = {task.get_coro().__qualname__ for task in asyncio.all_tasks()}  # type: ignore[union-attr]
     assert "Client._attempt_reconnect" not in names
+
+
+async def test_a_connection_that_is_refused_ends_in_time_although_a_cancel_is_swallowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    swallowed = 0
+
+    async def connect_to_server(_client: object, _server: object) -> None:
+        """Swallows the first cancel, as `asyncio.wait_for` of Python 3.11 does when its inner task has just ended."""
+        nonlocal swallowed
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if swallowed:
+                raise
+            swallowed += 1
+            raise OSError("refused") from None
+
+    monkeypatch.setattr(LeanClient, "_connect_to_server", connect_to_server)
+
+    async with asyncio.timeout(10):
+        with pytest.raises(BrokerUnavailable):
+            await Connection.open(settings("nats://127.0.0.1:9"), timeout_sec=0.1)
+
+    assert swallowed == 1

@@ -71,6 +71,22 @@ async def test_lines_of_the_first_task_get_its_name_when_it_is_known(world: Worl
     assert [line.task for _, line in await stored(world, run_id)] == ["load"]
 
 
+async def test_lines_of_the_first_task_wait_for_its_name(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_log, "BATCH_SEC", 0.0)
+    run_id = await world.submit()
+    async with running_worker(world) as handle:
+        runner = await handle.executor.begun()
+        runner.write("from a program", task=FIRST_TASK)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        runner.say(declared("load"), began("load"))
+        await world.faults.done("run_logs.append")
+        while_it_ran = [line.task for _, line in await stored(world, run_id)]
+        runner.end()
+
+    assert while_it_ran == ["load"]
+
+
 async def test_lines_are_stored_during_the_run(world: World) -> None:
     run_id = await world.submit()
     async with running_worker(world) as handle:

@@ -81,6 +81,19 @@ class Message(NamedTuple):
 Listener = Callable[[Message], None]
 
 
+async def cancel_until_ended(connecting: asyncio.Task[None]) -> None:
+    """Cancel a task that connects, again and again until it has ended.
+
+    nats-py connects under `asyncio.wait_for`, which can swallow a cancel on Python 3.11: the client would go on
+    connecting, and keep its process from ending.
+    """
+    while not connecting.done():
+        connecting.cancel()
+        await asyncio.wait([connecting], timeout=CLOSE_RETRY_SEC)
+    if not connecting.cancelled():
+        connecting.exception()  # asked for, or asyncio logs it
+
+
 class ServerWithoutTls(Error):  # type: ignore[misc]  # nats-py has no types
     """The server does not require TLS, and the settings do."""
 
@@ -149,11 +162,8 @@ class LeanClient(Client):  # type: ignore[misc]  # nats-py has no types
         if self._flush_queue is None:  # never connected
             return
         await super().close()
-        # nats-py connects under `asyncio.wait_for`, which can swallow a cancel on Python 3.11: the client would go on
-        # reconnecting, and keep its process from ending.
         while (task := self._reconnection_task) is not None and task is not asyncio.current_task() and not task.done():
-            task.cancel()
-            await asyncio.wait([task], timeout=CLOSE_RETRY_SEC)
+            await cancel_until_ended(task)
             await super().close()
 
     async def _process_err(self, err_msg: str) -> None:

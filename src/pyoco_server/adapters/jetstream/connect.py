@@ -24,6 +24,7 @@ from pyoco_server.adapters.jetstream.client import (
     Message,
     Replies,
     Subscription,
+    cancel_until_ended,
 )
 from pyoco_server.adapters.jetstream.failures import WRONG_LAST_SEQUENCE, ConnectionLost, NoResponders, RequestRejected
 from pyoco_server.config import NatsBackendConfig
@@ -77,9 +78,13 @@ class Connection:
     ) -> Connection:
         """An established connection; after `timeout_sec` `BrokerUnavailable`, or `BrokerRefused` if it knows why."""
         connection = cls(config)
+        connecting = asyncio.create_task(connection._connect(name))
         try:
-            async with asyncio.timeout(timeout_sec):
-                await connection._connect(name)
+            try:
+                async with asyncio.timeout(timeout_sec):
+                    await asyncio.shield(connecting)
+            finally:
+                await cancel_until_ended(connecting)
         except (TimeoutError, NatsError, OSError) as error:
             await connection.close()
             cause = connection._last_error or error

@@ -18,6 +18,7 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
 from pyoco_server.errors import BrokerUnavailable, InternalError, LogNotRecorded, RequestTooLarge
 from pyoco_server.ports import Stored
+from pyoco_server.services.loops import wait_event
 from pyoco_server.stores import LogStore, StoredChunk
 from pyoco_server.trace import Step, TaskStarted
 from pyoco_server.worker.backoff import Backoff
@@ -28,8 +29,9 @@ logger = logging.getLogger(__name__)
 
 # With one batch more still far below the broker's message size, however JSON escapes the text.
 CHUNK_BYTES = 64 * 1024
-# Also long enough for the name of the first task, which arrives separately from the lines.
 BATCH_SEC = 0.05
+# For the name of the first task, which arrives separately from the lines; usually it is there before the first batch.
+NAME_SEC = 2.0
 FIRST_PAUSE_SEC, LONGEST_PAUSE_SEC = 0.1, 2.0
 FLUSH_SEC = 1.0
 # A broker with a full disk may accept nothing for hours; the lines of all ended runs cannot be kept that long.
@@ -55,6 +57,7 @@ class RunLogWriter:
         self._run_fields = log_fields or {}
         self._buffer = LogBuffer(limit_bytes)
         self._first_task: str | None = None
+        self._is_named = asyncio.Event()  # or no name will come
         self._last: StoredChunk | None = None
         self._is_positioned = attempt == 1  # the first attempt starts an empty log; later ones look up the position
         self._is_closed = self._stops_waiting = False
@@ -81,10 +84,13 @@ class RunLogWriter:
         """Finds the first task: untagged output belongs to it until another task starts."""
         if self._first_task is None:
             self._first_task = next((step.node for step in steps if isinstance(step, TaskStarted)), None)
+            if self._first_task is not None:
+                self._is_named.set()
 
     async def flush(self) -> None:
         """Ends the attempt: waits briefly until everything is stored; the rest is stored later."""
         self._ended_at = asyncio.get_running_loop().time()
+        self._is_named.set()
         if self._is_closed:
             return
         self._buffer.end()
@@ -110,6 +116,7 @@ class RunLogWriter:
     def close(self) -> None:
         """Stops writing: another attempt has the run."""
         self._is_closed = True
+        self._is_named.set()
         self._flush_now.set()
 
     def _ensure_writing(self) -> None:
@@ -146,6 +153,8 @@ class RunLogWriter:
         self._is_positioned = True
 
     async def _store(self, lines: Sequence[LogLine]) -> None:
+        if any(line.task == FIRST_TASK for line in lines):
+            await wait_event(self._is_named, NAME_SEC)
         named = [line._replace(task=self._first_task) if line.task == FIRST_TASK else line for line in lines]
         try:
             await self._retry(lambda: self._append(named))

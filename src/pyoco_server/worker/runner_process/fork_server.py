@@ -76,7 +76,7 @@ class ForkServer:
                 case ["fork"]:
                     self._fork()
                 case ["kill", int(pid)] if pid in self._runners:
-                    self._kill_runner(pid)
+                    process_tree.kill_tree(pid)
         return bool(data)
 
     def _fork(self) -> None:
@@ -95,12 +95,6 @@ class ForkServer:
             self._send(["forked", pid])
         os.close(control)
         os.close(log)
-
-    def _kill_runner(self, pid: int) -> None:
-        descendants = process_tree.descendants_of(pid)
-        process_tree.kill_group(pid)
-        for descendant in descendants:  # those with their own session are not in the group
-            process_tree.kill(descendant)
 
     def _reap(self) -> None:
         while True:
@@ -128,7 +122,7 @@ class ForkServer:
 
     def _kill_everything(self) -> None:
         for pid in self._runners:
-            self._kill_runner(pid)
+            process_tree.kill_tree(pid)
         while True:
             for pid in process_tree.children_of(os.getpid()):
                 process_tree.kill(pid)

@@ -66,3 +66,12 @@ def kill_group(pid: int) -> None:
 def kill(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def kill_tree(pid: int) -> None:
+    """Kills a child, its process group and its descendants."""
+    descendants = descendants_of(pid)
+    kill_group(pid)
+    kill(pid)  # one that was just forked has no group of its own yet
+    for descendant in descendants:  # those with their own session are not in the group
+        kill(descendant)
