@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
+import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -153,8 +153,32 @@ async def test_a_server_that_speaks_no_tls_gets_nothing_over_https(airflow: Airf
         await client.call(HEALTH)
 
     assert airflow.requests == []
-    assert ssl.create_default_context().verify_mode is ssl.CERT_REQUIRED
     await client.close()
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """A self-signed certificate for the loopback address, and its key."""
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=airflow", "-days", "2"]
+    make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(make, check=True, capture_output=True)
+    return certificate, key
+
+
+async def test_a_certificate_has_to_be_of_a_known_authority(clock: ManualClock, certificate: tuple[Path, Path]) -> None:
+    with airflow_double(certificate) as airflow:
+        unknown = AirflowClient(settings(airflow), clock, Counters())
+        with pytest.raises(EngineDown, match="certificate verify failed"):
+            await unknown.call(HEALTH)
+        refused_before = list(airflow.requests)
+        known = AirflowClient(settings(airflow, airflow_ca_file=str(certificate[0])), clock, Counters())
+        answer = await known.call(HEALTH)
+        await unknown.close()
+        await known.close()
+
+    assert refused_before == []
+    assert answer.is_success
 
 
 @pytest.mark.parametrize("endpoint", ["login", "health"])
@@ -195,7 +219,7 @@ async def test_an_answer_that_cannot_be_used_is_one_kind_of_error(
 
 
 @pytest.mark.parametrize(
-    "token", [b"{}", b'{"access_token": ""}', b'{"access_token": "a\\nb"}', b'{"access_token": 1}', b"x"]
+    "token", [b"{}", b'{"access_token": ""}', b'{"access_token": "a\\nb"}', b'{"access_token": 1}', b"x"], ids=repr
 )
 async def test_a_login_without_a_usable_token_is_an_error(
     airflow: AirflowDouble, client: AirflowClient, token: bytes
@@ -321,6 +345,7 @@ FAULTS: dict[str, list[Any]] = {
     "redirect": [("health", Reply(status=307, headers={"Location": "http://elsewhere.example/?t=secret-token-1"}))],
     "no JSON": [("health", Reply(body=b"secret-token-1"))],
     "refused": [("health", Reply(status=403)), ("health", Reply(status=403))],
+    "a token that fits into no header": [("login", Reply(status=201, body=b'{"access_token": "secret-token\\n"}'))],
     "login of no Airflow": [("login", Reply(status=404))],
 }
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 import threading
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -204,11 +206,17 @@ class AirflowDouble:
 
 
 @contextmanager
-def airflow_double() -> Iterator[AirflowDouble]:
+def airflow_double(certificate: tuple[Path, Path] | None = None) -> Iterator[AirflowDouble]:
+    """With a certificate and its key it speaks https."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*certificate)
+        # Handshakes belong to the threads of the connections: one that fails must not stop the server.
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     double = AirflowDouble()
-    double.url = f"http://127.0.0.1:{server.server_address[1]}"
+    double.url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{server.server_address[1]}"
     _Handler.of[server.server_address[1]] = double
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -228,6 +236,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Do not log to the output of the tests."""
+
+    def handle(self) -> None:
+        with suppress(ssl.SSLError, ConnectionError):
+            super().handle()
 
     def do_GET(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length") or 0))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 from collections.abc import Mapping
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -31,9 +32,9 @@ REQUEST_TIMEOUT_SEC = 20.0
 KEEPALIVE_SEC = 3.0
 MAX_BODY_BYTES = 64 * 1024
 MAX_PASSWORD_BYTES = 4096
-# A JWT in a header line; servers accept 8 KiB.
-MAX_TOKEN_CHARS = 8192
 MAX_DETAIL_CHARS = 200
+# RFC 6750; servers accept header lines of 8 KiB.
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,8000}=*", re.ASCII)
 _TOKEN_REFUSED = (401, 403)
 _OUTCOMES = {404: "missing", 409: "exists", 401: "unauthorized", 403: "unauthorized"}
 # Labels of a metric, all of which exist from the start: a rate needs a zero to begin with.
@@ -176,11 +177,12 @@ class AirflowClient:
                 # Wrong passwords lock accounts, so the pauses of the circuit apply.
                 self._circuit.failed(failure)
                 raise failure
-            self._token = answer.read(_Token).access_token
-            if not 0 < len(self._token) <= MAX_TOKEN_CHARS or not self._token.isascii() or " " in self._token:
-                self._token = None
+            token = answer.read(_Token).access_token
+            # What does not fit into a header line would be repeated in an error of the HTTP client.
+            if _TOKEN.fullmatch(token) is None:
                 raise EngineDown("Airflow's answer to login cannot be read")
-            return self._token
+            self._token = token
+            return token
 
     async def _exchange(self, call: Call, token: str | None) -> Answer:
         """One request through the circuit."""
