@@ -17,8 +17,9 @@ from strategy_metrics import METRICS, health_of, measure, read_returns
 @dag(
     dag_id="pdca_recheck",
     schedule=None,  # only pyoco-server triggers it
-    # A scheduler or worker that is killed costs a try. Without retries it would cost the batch.
-    default_args={"retries": 3, "retry_delay": timedelta(seconds=5)},
+    # A killed scheduler or worker costs a try; so does a task that starts before the API server is back, after 16 s.
+    # Pauses of 5, 15 and 45 s bridge a restart of two minutes.
+    default_args={"retries": 3, "retry_delay": timedelta(seconds=5), "retry_exponential_backoff": 3},
     tags=["pyoco"],
 )
 def pdca_recheck() -> None:
