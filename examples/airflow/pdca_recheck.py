@@ -11,6 +11,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import dag, get_current_context, task
+
 from strategy_metrics import METRICS, health_of, measure, read_returns
 
 
