@@ -1,6 +1,6 @@
 """The flow `pdca.recheck`: what workers run for one batch of a PDCA request; `flows.py` serves it.
 
-What it gets and has to return is described in docs/how-to/recheck-strategies.md.
+What it gets and has to return is described in docs/how-to/write-a-recheck-flow.md.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ UNSHOWN = (
     "adapters/",
     "cli/",
     "domain/auth/api_keys.py",
+    "domain/pdca/outcome.py",
     "domain/wheels/requirements.py",
     "http_api/api/jobs/stream_encoding.py",
     "http_api/openapi/docs_page.py",

@@ -142,6 +142,7 @@ def test_the_example_data_has_healthy_and_degraded_strategies(monkeypatch: pytes
     healths = set()
     for name in names:
         returns = strategy_metrics.read_returns(EXAMPLES / "pdca", name, {"lookback_days": 90})
+        assert returns is not None
         healths.add(strategy_metrics.health_of(strategy_metrics.measure(returns.values), len(returns.values)))
 
     assert len(names) >= 3

@@ -70,9 +70,9 @@ def read_outcome(value: object, batch: Batch) -> BatchOutcome:
         returned = msgspec.convert(value, _Returned)
     except (msgspec.ValidationError, TypeError, RecursionError) as error:
         return _wrong(str(error))
-    problem = _problem(returned, batch)
-    if problem is not None:
-        return _wrong(problem)
+    mistake = _mistake(returned, batch)
+    if mistake is not None:
+        return _wrong(mistake)
     found = {result.strategy: result for result in returned.results}
     return BatchOutcome(
         results=tuple(
@@ -99,7 +99,7 @@ def read_outcome_json(data: bytes, batch: Batch) -> BatchOutcome:
     return read_outcome(value, batch)
 
 
-def _problem(returned: _Returned, batch: Batch) -> str | None:
+def _mistake(returned: _Returned, batch: Batch) -> str | None:
     expected, seen = set(batch.strategies), set()
     for result in returned.results:
         if result.strategy not in expected:

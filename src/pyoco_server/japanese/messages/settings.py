@@ -36,6 +36,7 @@ TEXTS = {
     "printable text": "印字可能な文字列",
     "a path": "パス",
     "letters, digits, _ and -": "英数字、_ と -",
+    "at most {most} letters, digits, _ and -": "{most} 文字以内の英数字、_ と -",
     "names joined by dots (letters, digits, _ and -)": "ドットでつないだ名前（英数字、_ と -）",
     "the name of an HTTP header": "HTTP ヘッダーの名前",
     "nats://host:port (also tls://, ws://, wss://), several joined by commas": (
