@@ -19,8 +19,13 @@ from strategy_metrics import METRICS, health_of, measure, read_returns
     dag_id="pdca_recheck",
     schedule=None,  # only pyoco-server triggers it
     # A killed scheduler or worker costs a try; so does a task that starts before the API server is back, after 16 s.
-    # Pauses of 5, 15 and 45 s bridge a restart of two minutes.
-    default_args={"retries": 3, "retry_delay": timedelta(seconds=5), "retry_exponential_backoff": 3},
+    # Pauses of 5, 15, 45 and then 60 s bridge a restart of four minutes.
+    default_args={
+        "retries": 5,
+        "retry_delay": timedelta(seconds=5),
+        "retry_exponential_backoff": 3,
+        "max_retry_delay": timedelta(seconds=60),
+    },
     tags=["pyoco"],
 )
 def pdca_recheck() -> None:
