@@ -56,6 +56,7 @@ from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
 from pyoco_server.services.pdca.artifacts import ArtifactService, SharedSigningKeys
 from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.flow_engine import FlowEngine
 from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.result_projector import ResultProjector
@@ -120,59 +121,76 @@ async def open_stores(config: NatsBackendConfig, *, name: str, is_traced: bool =
 @asynccontextmanager
 async def open_gateway(config: NatsBackendConfig, *, is_traced: bool = False) -> AsyncIterator[Services]:
     """The services of a gateway, with its own index and its background tasks."""
-    async with _connected(config, "pyoco-gateway") as (connection, facts), _other_engine(config) as engine:
+    async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = stores_on(connection, facts, config, is_traced=is_traced)
-        feed = feed_on(connection, facts, config)
-        authenticator = _authenticator(connection, facts, config, stores.clock)
-        with (
-            _index_file(config) as file,
-            closing(_index_class(is_traced).open(file)) as index,
-            closing(SqliteStrategyResults.open(file.with_name(RESULTS_NAME))) as results,
-            closing(SqliteAuditIndex(audit_file_of(index.path))) as audit_index,
+        async with (
+            _other_engine(config, stores) as engine,
+            _gateway_on(connection, facts, stores, engine, config, is_traced=is_traced) as services,
         ):
-            indexer = Indexer(feed, index, stores.clock)
-            connection.on_reconnect(indexer.hurry)
-            audit = audit_on(stores, feed, audit_index, config)
-            services = build_services(
-                stores, index, indexer, config, authenticator, engine, results=results, audit=audit
-            )
-            roster = RosterKeeper(services.roster, stores.presence, connection, stores.clock)
-            connection.on_reconnect(roster.arrive)
-            await roster.open()
-            is_recorded = audit.recorder.is_recorded
-            jobs = (
-                *maintenance_jobs(
-                    stores, index, feed, config, services.fleet, services.executions.queued, is_recorded=is_recorded
-                ),
-                *audit_jobs(audit),
-            )
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(work)
-                    for work in (
-                        indexer.run(),
-                        services.fleet.run(),
-                        roster.run(),
-                        _run_when_caught_up(indexer, jobs),
-                        services.executions.cache.run(),
-                        services.claims.queue.run(),
-                        services.strategies.tables.run(),
-                        services.strategies.projector.run(),
-                        _drive_when_caught_up(indexer, services.batches),
-                    )
-                ]
-                if authenticator is not None and authenticator.keyring is not None:
-                    tasks.append(group.create_task(authenticator.keyring.run()))
-                try:
-                    # Runs are shown with facts about their workers, so the first request waits for the fleet.
-                    await services.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
-                    yield services
-                finally:
-                    roster.leave()
-                    services.end_streams()
-                    await services.executions.cache.flush(progress=True)
-                    for task in tasks:
-                        task.cancel()
+            yield services
+
+
+@asynccontextmanager
+async def _gateway_on(
+    connection: Connection,
+    facts: Facts,
+    stores: Stores,
+    engine: BatchEngine | None,
+    config: NatsBackendConfig,
+    *,
+    is_traced: bool,
+) -> AsyncIterator[Services]:
+    feed = feed_on(connection, facts, config)
+    authenticator = _authenticator(connection, facts, config, stores.clock)
+    with (
+        _index_file(config) as file,
+        closing(_index_class(is_traced).open(file)) as index,
+        closing(SqliteStrategyResults.open(file.with_name(RESULTS_NAME))) as results,
+        closing(SqliteAuditIndex(audit_file_of(index.path))) as audit_index,
+    ):
+        indexer = Indexer(feed, index, stores.clock)
+        connection.on_reconnect(indexer.hurry)
+        audit = audit_on(stores, feed, audit_index, config)
+        services = build_services(stores, index, indexer, config, authenticator, engine, results=results, audit=audit)
+        roster = RosterKeeper(services.roster, stores.presence, connection, stores.clock)
+        connection.on_reconnect(roster.arrive)
+        await roster.open()
+        is_recorded = audit.recorder.is_recorded
+        jobs = (
+            *maintenance_jobs(
+                stores, index, feed, config, services.fleet, services.executions.queued, is_recorded=is_recorded
+            ),
+            *audit_jobs(audit),
+        )
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(work)
+                for work in (
+                    indexer.run(),
+                    services.fleet.run(),
+                    roster.run(),
+                    _run_when_caught_up(indexer, jobs),
+                    services.executions.cache.run(),
+                    services.claims.queue.run(),
+                    services.strategies.tables.run(),
+                    services.strategies.projector.run(),
+                    _drive_when_caught_up(indexer, services.batches),
+                )
+            ]
+            if authenticator is not None and authenticator.keyring is not None:
+                tasks.append(group.create_task(authenticator.keyring.run()))
+            if services.airflow is not None:
+                tasks.append(group.create_task(services.airflow.run()))
+            try:
+                # Runs are shown with facts about their workers, so the first request waits for the fleet.
+                await services.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
+                yield services
+            finally:
+                roster.leave()
+                services.end_streams()
+                await services.executions.cache.flush(progress=True)
+                for task in tasks:
+                    task.cancel()
 
 
 def build_services(
@@ -199,6 +217,7 @@ def build_services(
     projector = ResultProjector(stores, index, indexer, results, tables, retention_sec=config.run_retention_sec)
     strategies = StrategyService(stores=stores, results=results, tables=tables, projector=projector)
     indexer.on_indexed(projector.on_indexed)
+    watch = None if engine is None else EngineWatch(engine)
     if engine is None:
         tag, concurrency = config.pdca_tag or config.default_tag, config.pdca_concurrency
         engine = FlowEngine(submits=executions, index=index, tag=tag, concurrency=concurrency)
@@ -231,13 +250,24 @@ def build_services(
         artifacts=ArtifactService(stores=stores, executions=executions, keys=SharedSigningKeys(stores)),
         audit=audit,
         authenticator=authenticator,
+        airflow=watch,
     )
 
 
 @asynccontextmanager
-async def _other_engine(config: NatsBackendConfig) -> AsyncIterator[BatchEngine | None]:
+async def _other_engine(config: NatsBackendConfig, stores: Stores) -> AsyncIterator[BatchEngine | None]:
     """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
-    yield None
+    if not config.airflow_url:
+        yield None
+        return
+    # Imported here: httpx would make the start of every worker and gateway slower.
+    from pyoco_server.adapters.airflow.engine import AirflowEngine
+
+    engine = AirflowEngine(config, stores.clock, stores.counters)
+    try:
+        yield engine
+    finally:
+        await engine.close()
 
 
 def audit_on(stores: Stores, feed: Feed, index: AuditIndex, config: NatsBackendConfig) -> AuditReader:

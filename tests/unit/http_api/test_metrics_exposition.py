@@ -49,6 +49,8 @@ def figures(
         dead_letters=0,
         process=None if confined else PROCESS,
         nodes={StepKind.READY: 6, StepKind.LEASED: 7, StepKind.WAITING: 8},
+        airflow_requests={("dag", "success"): 9},
+        airflow_circuit="open",
     )
 
 

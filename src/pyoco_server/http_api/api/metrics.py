@@ -144,10 +144,23 @@ METRICS = (
         ("state",),
     ),
     _internal("pyoco_claims_waiting", "gauge", "Claims that wait at this gateway for a node."),
+    _internal(
+        "airflow_adapter_requests_total",
+        "counter",
+        "Requests of this gateway to Airflow, by what they are for and how they ended.",
+        ("endpoint", "outcome"),
+    ),
+    _internal(
+        "airflow_adapter_circuit",
+        "gauge",
+        "1 for the state of the circuit breaker towards Airflow: closed, open (requests fail at once) or half_open.",
+        ("state",),
+    ),
     _internal("pyoco_nats_connected", "gauge", "1 when this gateway reaches its broker."),
     _internal("pyoco_build_info", "gauge", "Always 1; the label has the version.", ("version",)),
 )
 
+CIRCUIT_STATES = ("closed", "open", "half_open")
 _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily}
 _BOUNDS = (*map(str, histograms.BOUNDS), "+Inf")
 
@@ -168,6 +181,7 @@ class Scrape(Collector):
             self._add(name, value)
         for kind, count in metrics.nodes.items():
             self._add("pyoco_nodes", count, kind.value)
+        self._add_airflow(metrics)
         self._add("pyoco_build_info", 1, __version__)
         counted = {_declared_name(family): family for family in (*durations.collect(), *api_metrics.collect())}
         for name, family in counted.items():
@@ -199,6 +213,12 @@ class Scrape(Collector):
             elif not queue.tag:
                 shown += queue.runs  # without a tag it waits for its start and is in no queue
         self._add("pyoco_queue_depth", max(0, metrics.counts.get("PENDING", 0) - shown), OTHER_TAGS)
+
+    def _add_airflow(self, metrics: Metrics) -> None:
+        for (endpoint, outcome), count in metrics.airflow_requests.items():
+            self._add("airflow_adapter_requests_total", count, endpoint, outcome)
+        for state in CIRCUIT_STATES if metrics.airflow_circuit else ():
+            self._add("airflow_adapter_circuit", state == metrics.airflow_circuit, state)
 
     def _add_tallies(self, tallies: histograms.Tallies) -> None:
         # All possible series exist from the start: a rate needs a zero to begin with.
