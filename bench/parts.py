@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bench import executions, limits, measures, node_work, run_logs, streams, transports
+from bench import strategies as strategy_table
 from bench import tags as tag_index
 from bench.access import Guarded, cost_of_access
 from bench.load import Tool
@@ -15,6 +16,7 @@ from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50,
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
 from bench.systems import DEFAULT_TAGS, Ours, Stack
+from bench.tracing import cost_of_tracing
 from bench.wheels import sync_beside_pip
 from pyoco_server.adapters.embedded_nats.server import Sync
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
@@ -217,6 +219,14 @@ def access(bench: Bench, stack: Stack) -> None:
             bench.add("ours", f"access.{row}", share)
 
 
+@ours_only
+def traces(bench: Bench, stack: Stack) -> None:
+    """Gateways with and without an exporter of traces."""
+    with bench.journal.step("ours", "traces exported or not"), bench.started(stack, "interval"):
+        for row, multiple in cost_of_tracing(stack, bench.client, seconds=bench.scale.load_sec).items():
+            bench.add("ours", f"traces.{row}", multiple)
+
+
 def wheels(bench: Bench, stack: Stack) -> None:
     """Compares with a bare pip and the same files."""
     if not isinstance(stack, Ours):
@@ -345,6 +355,22 @@ def _tag_lists(bench: Bench, index: SqliteRunIndex, count: int) -> None:
     bench.add("ours", "tags.slowest", tag_index.slowest_ms(index, tag_index.QUERIES["never"]))
 
 
+@ours_only
+def strategies(bench: Bench, stack: Stack) -> None:
+    """Pages of strategies by any filter, compared with the first page without one."""
+    count, times = bench.scale.strategies, bench.scale.list_requests
+    with bench.journal.step("ours", f"strategies, {count:,}"):
+        table = strategy_table.filled(count)
+        first = strategy_table.first_page_ms(table, count=times)
+        bench.add("ours", "strategies.first", first)
+        for name, query in strategy_table.QUERIES.items():
+            taken = strategy_table.page_ms(table, query, count=times)
+            bench.add("ours", f"strategies.{name}", taken)
+            bench.add("ours", f"strategies.{name}.ratio", taken / first)
+        bench.add("ours", "strategies.new_text", strategy_table.new_text_ms(table, count=times))
+        bench.add("ours", "strategies.results", strategy_table.results_per_sec(table, count // 20))
+
+
 PARTS: dict[str, Part] = {
     "submit": submit,
     "drain": drain,
@@ -355,10 +381,12 @@ PARTS: dict[str, Part] = {
     "log_reads": log_reads,
     "ways": watching,
     "access": access,
+    "traces": traces,
     "wheels": wheels,
     "commands": commands,
     "claims": claims,
     "fork": fork,
     "keys": keys,
     "tags": tags,
+    "strategies": strategies,
 }

@@ -42,6 +42,7 @@ class Scale:
     list_requests: int = 50
     list_patience_sec: float = 3.0
     tagged_jobs: int = 100_000
+    strategies: int = 100_000
 
 
 QUICK = Scale(
@@ -69,6 +70,7 @@ QUICK = Scale(
     list_requests=20,
     list_patience_sec=0.5,
     tagged_jobs=5000,
+    strategies=5000,
 )
 
 

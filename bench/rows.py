@@ -28,6 +28,15 @@ MORE_FILTER_WORDS = {
     "yaml": "workflow_yaml_sha256",
     "deep": "a cursor 50,000 runs down",
 }
+STRATEGY_WORDS = {
+    "tags": "two tags",
+    "health": "a health",
+    "instrument": "two instruments, by health",
+    "middle": "nine tenths of them, from the middle",
+    "last": "nine tenths of them, the last one by instrument",
+    "text": "a text that was searched before",
+    "all": "a text that all have, twenty tags, from the middle",
+}
 # Reading in order costs one page; only the bound on the work of a page limits a search.
 TAGS_READ_IN_ORDER = {
     "common": "a common tag",
@@ -57,7 +66,7 @@ def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
     streams = [*_stream_rows(), *_log_rows(), *way_rows()]
     executions = [*_command_rows(), *_claim_rows(), *_fork_rows(), *_key_rows()]
-    ours = [*streams, *_access_rows(), *_wheel_rows(), *executions, *_tag_rows()]
+    ours = [*streams, *_access_rows(), *_trace_rows(), *_wheel_rows(), *executions, *_tag_rows(), *_strategy_rows()]
     return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
@@ -151,6 +160,15 @@ def _access_rows() -> list[Row]:
         )
         for way, word in ways.items()
         for act, path in acts.items()
+    ]
+
+
+def _trace_rows() -> list[Row]:
+    title = "gateway's processor time of POST /runs, 64 connections, buffered: {} / without traces"
+    exported, budget = title.format("traces exported"), at_most("traces.default", 1.05, "×")
+    return [
+        lower("traces.default", exported, "×", budget),
+        lower("traces.all", title.format("every trace recorded (parentbased_always_on)"), "×"),
     ]
 
 
@@ -265,6 +283,24 @@ def _tag_rows() -> list[Row]:
         lower("tags.file", "the index file, per job with 20 tags", "KiB"),
         lower("tags.file.one", "the index file, per job with one tag", "KiB"),
         *(lower(f"ranges.{name}", f"{plain}, {words}, p50 beside no filter", "×") for name, words in RANGES.items()),
+    ]
+
+
+def _strategy_rows() -> list[Row]:
+    """Of the table in memory, in processor time, while results come in."""
+    page = "a page of 100,000 strategies (quick: 5,000)"
+    return [
+        lower("strategies.first", f"{page}, the first without a filter, p50", "ms"),
+        *(
+            row
+            for name, words in STRATEGY_WORDS.items()
+            for row in (
+                lower(f"strategies.{name}", f"{page}, {words}, p50", "ms", at_most(f"strategies.{name}", 3, "ms")),
+                lower(f"strategies.{name}.ratio", f"{page}, {words}, beside the first without a filter", "×"),
+            )
+        ),
+        lower("strategies.new_text", f"{page}, by a text that is searched for the first time, p50", "ms"),
+        higher("strategies.results", "new results into the table, processor time", "results/s"),
     ]
 
 

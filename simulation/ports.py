@@ -37,6 +37,7 @@ from pyoco_server.stores import (
     WorkerRegistry,
 )
 from pyoco_server.testing.artifacts import MemoryArtifactStore
+from pyoco_server.testing.batch_engine import MemoryBatchEngine
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
 from pyoco_server.testing.presence import MemoryPresence
@@ -53,6 +54,7 @@ _CALLS = {
     "graphs": ("get",),
     "signals": ("tell",),
     "queue": ("publish",),
+    "artifacts": ("put",),
 }
 
 
@@ -171,6 +173,8 @@ class SharedStores:
         events, runs = MemorySubjectLog(), MemoryKeyValue(loop.time)
         self.log, self.snapshots = SeededLog(events), SeededSnapshots(runs)
         self.feed = SeededFeed(runs, events)
+        self.engine = MemoryBatchEngine(concurrency=2)
+        self.engine.poll_interval_sec = 0.2
         clock = LoopClock(loop)
         self.truth = Stores(
             broker=Way(loop, Random(0), Faults(0.0)),

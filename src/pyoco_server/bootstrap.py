@@ -18,11 +18,13 @@ from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
 from pyoco_server.adapters.jetstream.presence import JetStreamPresence
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
+from pyoco_server.adapters.jetstream.traced import TracedJobQueue, TracedKeyValue, TracedSubjectLog
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
 from pyoco_server.adapters.jwt import TokenKeys, TokenVerifier, rules_of
 from pyoco_server.adapters.sqlite.audit_index import SqliteAuditIndex
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
 from pyoco_server.adapters.sqlite.results import SqliteStrategyResults
+from pyoco_server.adapters.sqlite.traced import TracedRunIndex
 from pyoco_server.adapters.system import SystemClock, SystemIds, open_file_limit
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
@@ -54,6 +56,7 @@ from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
 from pyoco_server.services.pdca.artifacts import ArtifactService, SharedSigningKeys
 from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.flow_engine import FlowEngine
 from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.result_projector import ResultProjector
@@ -109,68 +112,85 @@ def _own_broker(config: NatsBackendConfig) -> ConnectionInfo | None:
 
 
 @asynccontextmanager
-async def open_stores(config: NatsBackendConfig, *, name: str) -> AsyncIterator[Stores]:
+async def open_stores(config: NatsBackendConfig, *, name: str, is_traced: bool = False) -> AsyncIterator[Stores]:
     """Everything that gateways and workers share, connected, with its streams and buckets in place."""
     async with _connected(config, name) as (connection, facts):
-        yield stores_on(connection, facts, config)
+        yield stores_on(connection, facts, config, is_traced=is_traced)
 
 
 @asynccontextmanager
-async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
+async def open_gateway(config: NatsBackendConfig, *, is_traced: bool = False) -> AsyncIterator[Services]:
     """The services of a gateway, with its own index and its background tasks."""
-    async with _connected(config, "pyoco-gateway") as (connection, facts), _other_engine(config) as engine:
-        stores = stores_on(connection, facts, config)
-        feed = feed_on(connection, facts, config)
-        authenticator = _authenticator(connection, facts, config, stores.clock)
-        with (
-            _index_file(config) as file,
-            closing(SqliteRunIndex.open(file)) as index,
-            closing(SqliteStrategyResults.open(file.with_name(RESULTS_NAME))) as results,
-            closing(SqliteAuditIndex(audit_file_of(index.path))) as audit_index,
+    async with _connected(config, "pyoco-gateway") as (connection, facts):
+        stores = stores_on(connection, facts, config, is_traced=is_traced)
+        async with (
+            _other_engine(config, stores) as engine,
+            _gateway_on(connection, facts, stores, engine, config, is_traced=is_traced) as services,
         ):
-            indexer = Indexer(feed, index, stores.clock)
-            connection.on_reconnect(indexer.hurry)
-            audit = audit_on(stores, feed, audit_index, config)
-            services = build_services(
-                stores, index, indexer, config, authenticator, engine, results=results, audit=audit
-            )
-            roster = RosterKeeper(services.roster, stores.presence, connection, stores.clock)
-            connection.on_reconnect(roster.arrive)
-            await roster.open()
-            is_recorded = audit.recorder.is_recorded
-            jobs = (
-                *maintenance_jobs(
-                    stores, index, feed, config, services.fleet, services.executions.queued, is_recorded=is_recorded
-                ),
-                *audit_jobs(audit),
-            )
-            async with asyncio.TaskGroup() as group:
-                tasks = [
-                    group.create_task(work)
-                    for work in (
-                        indexer.run(),
-                        services.fleet.run(),
-                        roster.run(),
-                        _run_when_caught_up(indexer, jobs),
-                        services.executions.cache.run(),
-                        services.claims.queue.run(),
-                        services.strategies.tables.run(),
-                        services.strategies.projector.run(),
-                        _drive_when_caught_up(indexer, services.batches),
-                    )
-                ]
-                if authenticator is not None and authenticator.keyring is not None:
-                    tasks.append(group.create_task(authenticator.keyring.run()))
-                try:
-                    # Runs are shown with facts about their workers, so the first request waits for the fleet.
-                    await services.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
-                    yield services
-                finally:
-                    roster.leave()
-                    services.end_streams()
-                    await services.executions.cache.flush(progress=True)
-                    for task in tasks:
-                        task.cancel()
+            yield services
+
+
+@asynccontextmanager
+async def _gateway_on(
+    connection: Connection,
+    facts: Facts,
+    stores: Stores,
+    engine: BatchEngine | None,
+    config: NatsBackendConfig,
+    *,
+    is_traced: bool,
+) -> AsyncIterator[Services]:
+    feed = feed_on(connection, facts, config)
+    authenticator = _authenticator(connection, facts, config, stores.clock)
+    with (
+        _index_file(config) as file,
+        closing(_index_class(is_traced).open(file)) as index,
+        closing(SqliteStrategyResults.open(file.with_name(RESULTS_NAME))) as results,
+        closing(SqliteAuditIndex(audit_file_of(index.path))) as audit_index,
+    ):
+        indexer = Indexer(feed, index, stores.clock)
+        connection.on_reconnect(indexer.hurry)
+        audit = audit_on(stores, feed, audit_index, config)
+        services = build_services(stores, index, indexer, config, authenticator, engine, results=results, audit=audit)
+        roster = RosterKeeper(services.roster, stores.presence, connection, stores.clock)
+        connection.on_reconnect(roster.arrive)
+        await roster.open()
+        is_recorded = audit.recorder.is_recorded
+        jobs = (
+            *maintenance_jobs(
+                stores, index, feed, config, services.fleet, services.executions.queued, is_recorded=is_recorded
+            ),
+            *audit_jobs(audit),
+        )
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(work)
+                for work in (
+                    indexer.run(),
+                    services.fleet.run(),
+                    roster.run(),
+                    _run_when_caught_up(indexer, jobs),
+                    services.executions.cache.run(),
+                    services.claims.queue.run(),
+                    services.strategies.tables.run(),
+                    services.strategies.projector.run(),
+                    _drive_when_caught_up(indexer, services.batches),
+                )
+            ]
+            if authenticator is not None and authenticator.keyring is not None:
+                tasks.append(group.create_task(authenticator.keyring.run()))
+            if services.airflow is not None:
+                tasks.append(group.create_task(services.airflow.run()))
+            try:
+                # Runs are shown with facts about their workers, so the first request waits for the fleet.
+                await services.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
+                yield services
+            finally:
+                roster.leave()
+                services.end_streams()
+                await services.executions.cache.flush(progress=True)
+                for task in tasks:
+                    task.cancel()
 
 
 def build_services(
@@ -197,6 +217,7 @@ def build_services(
     projector = ResultProjector(stores, index, indexer, results, tables, retention_sec=config.run_retention_sec)
     strategies = StrategyService(stores=stores, results=results, tables=tables, projector=projector)
     indexer.on_indexed(projector.on_indexed)
+    watch = None if engine is None else EngineWatch(engine)
     if engine is None:
         tag, concurrency = config.pdca_tag or config.default_tag, config.pdca_concurrency
         engine = FlowEngine(submits=executions, index=index, tag=tag, concurrency=concurrency)
@@ -229,13 +250,24 @@ def build_services(
         artifacts=ArtifactService(stores=stores, executions=executions, keys=SharedSigningKeys(stores)),
         audit=audit,
         authenticator=authenticator,
+        airflow=watch,
     )
 
 
 @asynccontextmanager
-async def _other_engine(config: NatsBackendConfig) -> AsyncIterator[BatchEngine | None]:
+async def _other_engine(config: NatsBackendConfig, stores: Stores) -> AsyncIterator[BatchEngine | None]:
     """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
-    yield None
+    if not config.airflow_url:
+        yield None
+        return
+    # Imported here: httpx would make the start of every worker and gateway slower.
+    from pyoco_server.adapters.airflow.engine import AirflowEngine
+
+    engine = AirflowEngine(config, stores.clock, stores.counters)
+    try:
+        yield engine
+    finally:
+        await engine.close()
 
 
 def audit_on(stores: Stores, feed: Feed, index: AuditIndex, config: NatsBackendConfig) -> AuditReader:
@@ -322,11 +354,14 @@ def _check_message_limits(config: NatsBackendConfig, max_payload: int) -> None:
             )
 
 
-def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> Stores:
+def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig, *, is_traced: bool = False) -> Stores:
     clock = SystemClock()
+    key_value, job_queue = JetStreamKeyValue, JetStreamJobQueue
+    if is_traced:
+        key_value, job_queue = TracedKeyValue, TracedJobQueue
 
     def bucket(name: str) -> JetStreamKeyValue:
-        return JetStreamKeyValue(connection, name, facts)
+        return key_value(connection, name, facts)
 
     snapshots = SnapshotStore(bucket(config.runs_kv_bucket), max_run_snapshot_bytes=config.max_run_snapshot_bytes)
     dlq = JetStreamSubjectLog(connection, config.dlq_stream, facts, prefix=config.dlq_subject_prefix)
@@ -334,10 +369,10 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
     run_logs = JetStreamSubjectLog(connection, config.logs_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
     return Stores(
         broker=connection,
-        events=EventLog(_events_log(connection, facts, config)),
+        events=EventLog(_events_log(connection, facts, config, is_traced=is_traced)),
         run_logs=LogStore(run_logs),
         snapshots=snapshots,
-        queue=JetStreamJobQueue(connection, config),
+        queue=job_queue(connection, config),
         dead_letters=DeadLetters(dlq, default_tag=config.default_tag),
         registry=WorkerRegistry(bucket(config.workers_kv_bucket)),
         signals=JetStreamSignals(connection),
@@ -371,9 +406,16 @@ def feed_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -> 
     return Feed(snapshots, _events_log(connection, facts, config))
 
 
-def _events_log(connection: Connection, facts: Facts, config: NatsBackendConfig) -> JetStreamSubjectLog:
+def _events_log(
+    connection: Connection, facts: Facts, config: NatsBackendConfig, *, is_traced: bool = False
+) -> JetStreamSubjectLog:
     prefix, stored_prefix = config.events_subject_prefix, config.stored_subject_prefix
-    return JetStreamSubjectLog(connection, config.events_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
+    log = TracedSubjectLog if is_traced else JetStreamSubjectLog
+    return log(connection, config.events_stream, facts, prefix=prefix, stored_prefix=stored_prefix)
+
+
+def _index_class(is_traced: bool) -> type[SqliteRunIndex]:
+    return TracedRunIndex if is_traced else SqliteRunIndex
 
 
 @contextmanager

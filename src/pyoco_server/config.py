@@ -28,6 +28,8 @@ WORDS_FOR_YES = ("1", "true", "yes", "on")
 WORDS_FOR_NO = ("0", "false", "no", "off")
 LOCAL_DATA_FOLDER = Path(".pyoco")
 NATS_SCHEMES = ("nats", "tls", "ws", "wss")
+# SQLite behind Airflow takes one writer, and its default pool of PostgreSQL connections gives errors at 64.
+MOST_AIRFLOW_REQUESTS = 8
 DOTENV_LINE = re.compile(
     r"""(?:export\s+)?(?P<key>[A-Za-z_][A-Za-z0-9_]*)\s*=
     (?:\s*(?:'(?P<single>[^']*)'|"(?P<double>[^"]*)")|(?P<bare>(?!\s*['"]).*?))
@@ -96,6 +98,15 @@ def _are_nats_urls(value: str) -> bool:
         return False
 
 
+def _is_http_address(value: str) -> bool:
+    try:
+        parts = urlsplit(value)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return is_address and not (parts.username or parts.password or parts.query or parts.fragment)
+
+
 ABOVE_ZERO = Accepts("a number above 0", float, lambda value: 0 < value <= MAX_SECONDS)
 ZERO_OR_MORE = _number("a number from 0", 0)
 # A record that expires while its request is running would let it run twice.
@@ -116,6 +127,12 @@ HOST_NAMES = _matching(
 )
 HEADER = _matching(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", "the name of an HTTP header")
 NATS_URL = Accepts("nats://host:port (also tls://, ws://, wss://), several joined by commas", str, _are_nats_urls)
+HTTP_ADDRESS = Accepts(
+    "http://host:port or https://host:port, without user and password",
+    lambda text: text.rstrip("/"),
+    lambda value: not value or _is_http_address(value),
+)
+DAG_ID = _matching(r"[A-Za-z0-9_.-]{1,250}", "letters, digits, _ . and -")
 AUTH_MODE: Accepts[str] = Accepts(
     "none | api_key | jwt | api_key,jwt",
     lambda text: ",".join(sorted(word.strip() for word in text.lower().split(","))),
@@ -375,6 +392,28 @@ class NatsBackendConfig:
     wheel_sync_interval_sec: float = _setting(10.0, ABOVE_ZERO, "How often a worker looks for new wheels.")
     wheel_install_timeout_sec: float = _setting(180.0, ABOVE_ZERO, "Longest installation of wheels.")
 
+    # Airflow as the engine of rechecks
+    airflow_url: str = _setting(
+        "", HTTP_ADDRESS, "Airflow 3, which then runs the batches of rechecks. Empty: workers run them as flows."
+    )
+    airflow_user: str = _setting("", PRINTABLE, "User of Airflow that may read and trigger the DAG.")
+    airflow_password: str = _setting("", ANY_TEXT, "Password of that user.", secret=True)
+    airflow_password_file: str = _setting(
+        "", A_PATH, "File with that password, read at every login: a password may change without a restart."
+    )
+    airflow_dag_id: str = _setting("pdca_recheck", DAG_ID, "The DAG that runs a batch.")
+    airflow_concurrency: int = _setting(
+        1,
+        _whole(1, MOST_AIRFLOW_REQUESTS),
+        "Most requests of a gateway to Airflow at a time. Above 1 only where Airflow does not use SQLite.",
+    )
+    airflow_ca_file: str = _setting(
+        "", A_PATH, "Certificates of the authority that signed Airflow's certificate. Empty: those of the system."
+    )
+    airflow_poll_interval_sec: float = _setting(
+        2.0, ABOVE_ZERO, "How often DAG runs are looked at; less often while nothing changes."
+    )
+
     # PDCA requests
     artifact_object_store_bucket: str = _setting("pyoco_artifacts", NAME, "Object store of the artifacts of batches.")
     signing_keys_kv_bucket: str = _setting("pyoco_signing_keys", NAME, "Bucket of the keys that sign download links.")
@@ -478,7 +517,7 @@ def _refused(setting: Setting, value: object) -> InvalidUsage:
 def _shown(setting: Setting, value: object) -> str:
     if setting.secret:
         return "'***'" if value else "''"
-    return repr(_without_userinfo(value) if setting.name == "nats_url" and isinstance(value, str) else value)
+    return repr(_without_userinfo(value) if setting.name.endswith("_url") and isinstance(value, str) else value)
 
 
 def _without_userinfo(url: str) -> str:
@@ -509,6 +548,7 @@ def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
     for variable, value in needed_for_jwt.items():
         if "jwt" in config.auth_ways and not value:
             yield f"PYOCO_HTTP_AUTH_MODE is {config.http_auth_mode!r} and needs {variable}, which is not set"
+    yield from _airflow_contradictions(config)
     for ending in ("_stream", "_bucket", "_subject_prefix"):
         for one, other in permutations((name for name in BY_NAME if name.endswith(ending)), 2):
             first, second = getattr(config, one), getattr(config, other)
@@ -518,6 +558,26 @@ def _contradictions(config: NatsBackendConfig) -> Iterator[str]:
                     f"{BY_NAME[other].variable} is {second!r}; "
                     f"accepted: a name outside that of {BY_NAME[one].variable}, which is {first!r}"
                 )
+
+
+def _airflow_contradictions(config: NatsBackendConfig) -> Iterator[str]:
+    if config.airflow_password and config.airflow_password_file:
+        yield "PYOCO_AIRFLOW_PASSWORD and PYOCO_AIRFLOW_PASSWORD_FILE are both set; accepted: one of them"
+    if config.airflow_ca_file and config.airflow_url.startswith("http:"):
+        yield "PYOCO_AIRFLOW_CA_FILE is set and needs an address with https in PYOCO_AIRFLOW_URL"
+    together = {
+        "PYOCO_AIRFLOW_URL": config.airflow_url,
+        "PYOCO_AIRFLOW_USER": config.airflow_user,
+        "PYOCO_AIRFLOW_PASSWORD or PYOCO_AIRFLOW_PASSWORD_FILE": (
+            config.airflow_password or config.airflow_password_file
+        ),
+    }
+    given = [variable for variable, value in together.items() if value]
+    for variable, value in together.items():
+        if given and not value:
+            yield f"{given[0]} is set and needs {variable}, which is not set"
+    if config.airflow_ca_file and not given:
+        yield "PYOCO_AIRFLOW_CA_FILE is set and needs PYOCO_AIRFLOW_URL, which is not set"
 
 
 def is_data_folder(path: Path) -> bool:

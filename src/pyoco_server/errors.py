@@ -620,6 +620,14 @@ class EngineDown(PyocoError, number=93, kind=Kind.BAD_GATEWAY, code="AIRFLOW_DOW
     hint_ja = "少し待って再送してください。Airflow と PYOCO_AIRFLOW の設定は pyoco-client doctor で確認できます。"
 
 
+class EngineMisconfigured(EngineDown):
+    """the engine that runs batches is not set up"""
+
+    message_ja = "batch を実行する engine が正しく設定されていません"
+    hint = "An operator corrects Airflow or the PYOCO_AIRFLOW settings as the detail says; to try again does not help."
+    hint_ja = "detail に従って Airflow か PYOCO_AIRFLOW の設定を修正してください。再試行では解決しません。"
+
+
 class StrategyNotFound(PyocoError, number=94, kind=Kind.NOT_FOUND):
     """there is no such strategy"""
 

@@ -168,6 +168,11 @@ class NatsKvTraceBackend(TraceBackend):  # type: ignore[misc]  # pyoco is not ty
             self._start(node)
         self._here.was_called = True
 
+    def current_start(self) -> tuple[str, int] | None:
+        """The node that runs in this thread, and the number of its start."""
+        node = getattr(self._here, "node", None)
+        return None if node is None else (node, self._starts[node])
+
     def keep_output(self, output: object) -> None:
         """Remembers what the task in this thread returned: `on_node_end` does not carry it."""
         node = getattr(self._here, "node", None)

@@ -17,7 +17,7 @@ from support.streams import Gateway
 
 BODY_BYTES = 300 * 1024 * 1024
 # What socket buffers and the drain may take of it.
-MOST_SENT_BYTES = 32 * 1024 * 1024
+MOST_SENT_BYTES = 64 * 1024 * 1024
 
 
 async def exchange(port: int, head: bytes) -> bytes:

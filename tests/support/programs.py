@@ -30,7 +30,7 @@ T = TypeVar("T")
 def clean_environment() -> dict[str, str]:
     """An environment without settings."""
     # Test runners set COLUMNS and LINES for their workers.
-    left_out = ("PYOCO_", "LC_", "LANG", "COLUMNS", "LINES")
+    left_out = ("PYOCO_", "OTEL_", "FASTAPI_", "LC_", "LANG", "COLUMNS", "LINES")
     clean = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT / "examples")])
     return clean | {"PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}

@@ -6,6 +6,7 @@ import math
 import os
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -302,8 +303,10 @@ def test_settings_are_immutable() -> None:
         NatsBackendConfig().default_tag = "other"  # type: ignore[misc]
 
 
-def test_only_the_two_secrets_are_secret() -> None:
-    assert {name for name, setting in BY_NAME.items() if setting.secret} == {"nats_token", "auth_pepper"}
+def test_only_the_secrets_are_secret() -> None:
+    secrets = {"nats_token", "auth_pepper", "airflow_password"}
+
+    assert {name for name, setting in BY_NAME.items() if setting.secret} == secrets
 
 
 def test_the_default_environment_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -312,3 +315,59 @@ def test_the_default_environment_is_that_of_the_process(monkeypatch: pytest.Monk
 
     assert NatsBackendConfig.from_env().default_tag == "mine"
     assert os.environ["PYOCO_DEFAULT_TAG"] == "mine"
+
+
+AIRFLOW: dict[str, Any] = {
+    "airflow_url": "https://airflow.example.org",
+    "airflow_user": "pyoco",
+    "airflow_password": "x",
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        ({"airflow_user": ""}, "PYOCO_AIRFLOW_URL is set and needs PYOCO_AIRFLOW_USER, which is not set"),
+        (
+            {"airflow_password": ""},
+            "PYOCO_AIRFLOW_URL is set and needs PYOCO_AIRFLOW_PASSWORD or PYOCO_AIRFLOW_PASSWORD_FILE, "
+            "which is not set",
+        ),
+        ({"airflow_url": ""}, "PYOCO_AIRFLOW_USER is set and needs PYOCO_AIRFLOW_URL, which is not set"),
+        (
+            {"airflow_password_file": "p"},
+            "PYOCO_AIRFLOW_PASSWORD and PYOCO_AIRFLOW_PASSWORD_FILE are both set; accepted: one of them",
+        ),
+        (
+            {"airflow_url": "http://airflow", "airflow_ca_file": "ca.pem"},
+            "PYOCO_AIRFLOW_CA_FILE is set and needs an address with https in PYOCO_AIRFLOW_URL",
+        ),
+        (
+            {"airflow_url": "", "airflow_user": "", "airflow_password": "", "airflow_ca_file": "ca.pem"},
+            "PYOCO_AIRFLOW_CA_FILE is set and needs PYOCO_AIRFLOW_URL, which is not set",
+        ),
+    ],
+)
+def test_settings_of_airflow_that_contradict_each_other_are_refused_by_name(
+    changed: dict[str, str], named: str
+) -> None:
+    with pytest.raises(InvalidUsage) as refused:
+        NatsBackendConfig(**AIRFLOW | changed)
+
+    assert refused.value.detail == named
+    assert refused.value.err_id == "ERR-PYOCO-0018"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["airflow:8080", "ftp://airflow", "http://", "http://user:hush@airflow", "http://airflow?x=1", "http://airflow:0"],
+)
+def test_an_address_of_airflow_is_plain_http_or_https_and_a_password_in_it_is_not_repeated(url: str) -> None:
+    with pytest.raises(InvalidUsage, match="PYOCO_AIRFLOW_URL is") as refused:
+        NatsBackendConfig(**AIRFLOW | {"airflow_url": url})
+
+    assert "hush" not in str(refused.value)
+
+
+def test_the_password_of_airflow_is_a_secret() -> None:
+    assert "'hush'" not in repr(NatsBackendConfig(**AIRFLOW | {"airflow_password": "hush"}))

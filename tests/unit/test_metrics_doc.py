@@ -21,7 +21,8 @@ def test_a_metric_is_documented_with_its_current_text(metric: Metric) -> None:
 
 
 def test_rules_and_queries_use_only_existing_metrics() -> None:
-    used = {re.sub("_(bucket|count|sum)$", "", name) for name in re.findall(r"\bpyoco_[a-z_]*[a-z]\b(?!_)", PAGE)}
+    names = re.findall(r"\b(?:pyoco|pdca|airflow)_[a-z_]*[a-z]\b(?!_)", PAGE)
+    used = {re.sub("_(bucket|count|sum)$", "", name) for name in names}
 
     assert used == {*NAMES}
 

@@ -17,15 +17,19 @@ from pyoco_server.cli.stdout import write, write_json
 from pyoco_server.cli.strategy_files import Row, read_rows
 from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
 from pyoco_server.domain.pdca.strategies import Strategy
-from pyoco_server.errors import InvalidUsage
+from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.japanese import japanese
 
 if TYPE_CHECKING:
     from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.stores import StrategyStore
 
 EXAMPLE = "Example: pyoco-server-admin strategies import strategies.csv --tenant team-a"
 # Puts at a time: the broker stores them together.
-AT_A_TIME = 256
+AT_A_TIME = 128
+# A broker that is busy, or restarts meanwhile, does not end an import.
+ATTEMPTS = 10
+PAUSE_SEC = 1.0
 REPORT_EVERY = 10_000
 
 strategies = typer.Typer(
@@ -74,10 +78,18 @@ async def _register(config: NatsBackendConfig, tenant: str | None, accepted: Seq
     from pyoco_server.bootstrap import open_strategies
     from pyoco_server.services.pdca.registry import Change, register
 
+    async def patiently(store: StrategyStore, strategy: Strategy) -> Change:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await register(store, tenant, strategy)
+            except BrokerUnavailable:
+                await asyncio.sleep(PAUSE_SEC)
+        return await register(store, tenant, strategy)
+
     done: list[Change] = []
     async with open_strategies(config) as store:
         for some in _parts(accepted):
-            done += await asyncio.gather(*(register(store, tenant, strategy) for strategy in some))
+            done += await asyncio.gather(*(patiently(store, strategy) for strategy in some))
             if len(done) // REPORT_EVERY > (len(done) - len(some)) // REPORT_EVERY:
                 print_stderr(
                     localized(f"{len(done)} of {len(accepted)} strategies", f"{len(done)} / {len(accepted)} 件")

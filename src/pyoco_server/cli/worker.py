@@ -115,6 +115,7 @@ async def _work(
     stop: StopRequest, config: NatsBackendConfig, worker_id: WorkerId, tags: list[str], slots: int, resolver: str | None
 ) -> None:
     from pyoco_server.bootstrap import open_stores
+    from pyoco_server.tracing.start import start_tracing
     from pyoco_server.worker.runner_pool.pool import RunnerPool
     from pyoco_server.worker.runner_process.flow_announcement import parse_names
     from pyoco_server.worker.runner_process.process_tree import hide_memory
@@ -131,7 +132,10 @@ async def _work(
             "tasks run as root and can read everything; set PYOCO_RUNNER_USER", extra={"worker_id": worker_id}
         )
     async with AsyncExitStack() as opened:
-        opening = opened.enter_async_context(open_stores(config, name=f"pyoco-worker {worker_id}"))
+        if (tracing := start_tracing("pyoco-worker")) is not None:
+            opened.push_async_callback(tracing.close)
+        stores_of_worker = open_stores(config, name=f"pyoco-worker {worker_id}", is_traced=tracing is not None)
+        opening = opened.enter_async_context(stores_of_worker)
         try:
             stores = await unless_stopped(stop.asked, opening)
         except BrokerUnavailable:
@@ -147,7 +151,7 @@ async def _work(
                 code_reload=config.code_reload,
             )
             sync = WheelSync(stores.wheels, pool, config, tags, stores.clock) if config.wheel_sync_enabled else None
-            supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync)
+            supervisor = Supervisor(stores, pool, config, worker_id, tags, slots, sync, tracing)
             await supervisor.run(stop.asked, at_once=stop.at_once)
 
 

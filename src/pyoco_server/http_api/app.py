@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
+from fastapi.telemetry import TelemetryConfig
 
 from pyoco_server import __version__
 from pyoco_server.adapters.system import SystemClock, SystemIds
@@ -33,8 +34,10 @@ from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
 from pyoco_server.http_api.middleware import authentication, rate_limits
 from pyoco_server.http_api.middleware.access_log import AccessLog
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
+from pyoco_server.http_api.middleware.tracing import TracingMiddleware
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
 from pyoco_server.http_api.protocol import query_names
@@ -42,6 +45,7 @@ from pyoco_server.http_api.protocol.forms import form_limits
 from pyoco_server.http_api.protocol.shutdown import on_shutdown_signal
 from pyoco_server.http_api.responses import problems
 from pyoco_server.logs import configure_logging
+from pyoco_server.tracing.start import start_tracing
 
 WITH_ROUTES = (
     runs,
@@ -74,18 +78,25 @@ logger = logging.getLogger(__name__)
 
 DESCRIPTION = "Runs Python workflows on a fleet of workers. Every run is a list of events in which cancel wins."
 
+# FastAPI's own spans and logs would contain bodies and messages of errors. Ours: `middleware.tracing`.
+NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
+
 
 def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     """The app; without a config it reads the environment, as `uvicorn …:create_app --factory` needs it."""
     settings = config or _from_environment()
+    tracing = start_tracing("pyoco-server")
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         if config is None:
             configure_logging(service="pyoco-server:http", config=settings)
         async with AsyncExitStack() as opened:
+            if tracing is not None:
+                opened.push_async_callback(tracing.close)
             try:
-                app.state.services = await opened.enter_async_context(open_gateway(settings))
+                gateway = open_gateway(settings, is_traced=tracing is not None)
+                app.state.services = await opened.enter_async_context(gateway)
             except PyocoError as error:
                 _log_failed_startup(error)
                 app.state.refusal = error  # `pyoco-server up` prints it with its hint
@@ -105,6 +116,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
         redoc_url=None,
         # A redirect would name the host of the request, which may be anything for a probe.
         redirect_slashes=False,
+        telemetry=NO_TELEMETRY,
     )
     # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
@@ -114,16 +126,20 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     rate_limits.install_credentials(app, settings)
     problems.install(app)
     app.state.http_durations = request_durations()
+    app.state.api_metrics = ApiMetrics()
     app.add_middleware(
         RequestMiddleware,
         new_id=SystemIds().request_id,
         now=SystemClock().monotonic,
         durations=app.state.http_durations,
         access=AccessLog.of(settings),
+        api_metrics=app.state.api_metrics,
         hosts=HostCheck(settings),
         max_body_bytes=settings.http_max_body_bytes,
         body_limits=form_limits(settings),
     )
+    if tracing is not None:
+        app.add_middleware(TracingMiddleware, tracing=tracing)
     return app
 
 

@@ -27,6 +27,7 @@ from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.flows import FlowService
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.pdca.artifacts import ArtifactService
+from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
@@ -100,6 +101,7 @@ FleetDep = Annotated[FleetView, _service("fleet")]
 MetricsDep = Annotated[MetricsService, _service("metrics")]
 TicketsDep = Annotated[TicketService, _service("tickets")]
 ReadinessDep = Annotated[ReadinessService, _service("readiness")]
+AirflowDep = Annotated[EngineWatch | None, _service("airflow")]
 RequestsDep = Annotated[RequestService, _service("requests")]
 ArtifactsDep = Annotated[ArtifactService, _service("artifacts")]
 DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]

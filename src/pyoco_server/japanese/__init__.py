@@ -16,6 +16,7 @@ AREAS = {
     # What is wrong, what happened: the details of errors, and what programs print.
     "messages": (
         "access",
+        "airflow",
         "broker",
         "command_line",
         "executions",

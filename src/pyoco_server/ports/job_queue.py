@@ -24,6 +24,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout_sec: float | None = None
     correlation_id: str | None = None  # appears in the worker's events and log lines too
     request_id: str | None = None  # of the HTTP request that submitted the run; appears in the worker's log lines
+    traceparent: str | None = None  # of the trace that the attempts join
+    tracestate: str | None = None
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.pdca.artifacts import ArtifactService
 from pyoco_server.services.pdca.driver import BatchDriver
+from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
@@ -34,7 +35,7 @@ from pyoco_server.services.wheels import WheelService
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """Built once by `bootstrap`. `authenticator` is None where every caller is admitted."""
+    """Built once by `bootstrap`. `authenticator` is None where every caller is admitted, `airflow` without Airflow."""
 
     config: NatsBackendConfig
     stores: Stores
@@ -62,6 +63,7 @@ class Services:
     batches: BatchDriver
     audit: AuditReader
     authenticator: Authenticator | None = None
+    airflow: EngineWatch | None = None
 
     def end_streams(self) -> None:
         """End streams and pending claims, so that the process can stop."""

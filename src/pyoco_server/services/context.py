@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,6 +36,9 @@ class Counters:
     stale_lists: int = 0
     runs_with_lost_events: int = 0
     lost_event_bytes: int = 0
+    # Requests to Airflow by endpoint and outcome, and the state of their circuit breaker; empty without Airflow.
+    airflow_requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    airflow_circuit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

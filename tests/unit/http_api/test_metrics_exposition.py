@@ -13,6 +13,7 @@ from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 from pyoco_server.domain.queries.histograms import HistogramDelta, Tallies, Waiting, bucket_of, gathered
 from pyoco_server.domain.queries.steps import StepKind
 from pyoco_server.http_api.api.metrics import METRICS, OTHER_TAGS, Scrape
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.requests import request_durations
 from pyoco_server.services.projections.metrics import Metrics
 
@@ -30,7 +31,7 @@ EVERYONE = [metric.name for metric in METRICS if metric.who == "everyone"]
 
 
 def exposition(metrics: Metrics, durations: Histogram | None = None) -> bytes:
-    return generate_latest(Scrape(metrics, durations or request_durations()))
+    return generate_latest(Scrape(metrics, durations or request_durations(), ApiMetrics()))
 
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -48,6 +49,8 @@ def figures(
         dead_letters=0,
         process=None if confined else PROCESS,
         nodes={StepKind.READY: 6, StepKind.LEASED: 7, StepKind.WAITING: 8},
+        airflow_requests={("dag", "success"): 9},
+        airflow_circuit="open",
     )
 
 

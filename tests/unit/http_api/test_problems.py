@@ -23,6 +23,7 @@ from pyoco_server.errors import (
     catalogue,
 )
 from pyoco_server.http_api.api.runs.schemas import RunSubmitRequest
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.protocol.request_parsing import read
@@ -39,6 +40,7 @@ def make_app() -> FastAPI:
         new_id=lambda: "new-id",
         now=time.monotonic,
         durations=request_durations(),
+        api_metrics=ApiMetrics(),
         hosts=HostCheck(NatsBackendConfig()),
         max_body_bytes=10_000,
         body_limits={},

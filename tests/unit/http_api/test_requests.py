@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import InvalidRequest, RequestTooLarge
 from pyoco_server.http_api.middleware.access_log import NO_ROUTE, OTHER_METHOD
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import BOUNDS, RequestMiddleware, request_durations
 from pyoco_server.http_api.responses import problems
@@ -32,6 +33,7 @@ def edge(app: ASGIApp, **settings: Any) -> RequestMiddleware:
         "new_id": lambda: "new",
         "now": time.monotonic,
         "durations": request_durations(),
+        "api_metrics": ApiMetrics(),
         "hosts": HostCheck(NatsBackendConfig(http_allowed_hosts="gateway,inner")),
         "max_body_bytes": 1000,
         "body_limits": {},

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from pyoco_server.adapters.sqlite import counters, listing, posting_lists, steps
 from pyoco_server.adapters.sqlite.cache_file import CacheFile
@@ -47,7 +47,7 @@ class SqliteRunIndex:
         self._count_after: int | None = None
 
     @classmethod
-    def open(cls, path: Path) -> SqliteRunIndex:
+    def open(cls, path: Path) -> Self:
         """The index in this file, or an empty one; never fails because of the file's content or another user of it."""
         return cls(CacheFile.open(path, RUN_SCHEMA))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, compress, islice
+from collections.abc import Callable, Iterable
+from itertools import compress
 from typing import Any
 
 # A set of more slots is kept as the bits of one number, which costs what the table is long (12 KB at 100,000 rows).
@@ -83,10 +83,20 @@ def flags_of(bits: int, size: int) -> bytes:
     return f"{bits:0{size}b}".encode().translate(_FLAGS)[::-1]
 
 
+class _Chunk:
+    """Neighbours of an order, and the same slots as bits."""
+
+    __slots__ = ("bits", "slots")
+
+    def __init__(self, slots: list[int]) -> None:
+        self.slots = slots
+        self.bits = bits_of(slots)
+
+
 class SlotOrder:
     """All slots in the order of their keys, which are unique. A key may change while its slot is not in the order.
 
-    In chunks: an insertion moves a chunk, and a page without a filter is found by the lengths of the chunks.
+    In chunks: an insertion moves only one of them, and a page is found by the number of slots in each.
     """
 
     __slots__ = ("_chunks", "_key")
@@ -94,53 +104,57 @@ class SlotOrder:
     def __init__(self, key: Key, slots: Iterable[int] = ()) -> None:
         self._key = key
         ordered = sorted(slots, key=key)
-        self._chunks = [ordered[start : start + CHUNK] for start in range(0, len(ordered), CHUNK)]
+        self._chunks = [_Chunk(ordered[start : start + CHUNK]) for start in range(0, len(ordered), CHUNK)]
 
     def add(self, slot: int) -> None:
         key = self._key(slot)
         place = min(self._chunk_of(key), len(self._chunks) - 1)
         if place < 0:
-            self._chunks.append([slot])
+            self._chunks.append(_Chunk([slot]))
             return
         chunk = self._chunks[place]
-        chunk.insert(bisect_left(chunk, key, key=self._key), slot)
-        if len(chunk) > 2 * CHUNK:
-            self._chunks[place : place + 1] = [chunk[:CHUNK], chunk[CHUNK:]]
+        chunk.slots.insert(bisect_left(chunk.slots, key, key=self._key), slot)
+        chunk.bits |= 1 << slot
+        if len(chunk.slots) > 2 * CHUNK:
+            self._chunks[place : place + 1] = [_Chunk(chunk.slots[:CHUNK]), _Chunk(chunk.slots[CHUNK:])]
 
     def remove(self, slot: int) -> None:
         key = self._key(slot)
         place = self._chunk_of(key)
         chunk = self._chunks[place]
-        del chunk[bisect_left(chunk, key, key=self._key)]
-        if not chunk:
+        del chunk.slots[bisect_left(chunk.slots, key, key=self._key)]
+        chunk.bits ^= 1 << slot
+        if not chunk.slots:
             del self._chunks[place]
 
     def slice(self, start: int, stop: int) -> list[int]:
         """The slots from one place to another."""
         found: list[int] = []
         for chunk in self._chunks:
-            if start < len(chunk):
-                found += chunk[max(start, 0) : stop]
-            start, stop = start - len(chunk), stop - len(chunk)
+            if start < len(chunk.slots):
+                found += chunk.slots[max(start, 0) : stop]
+            start, stop = start - len(chunk.slots), stop - len(chunk.slots)
             if stop <= 0:
                 break
         return found
 
-    def slice_of(self, flags: bytes, total: int, start: int, stop: int) -> list[int]:
-        """The same among the `total` slots with a flag; walks from the nearer end."""
-        if start + stop <= total:
-            return list(islice(_flagged(self._chunks, flags), start, stop))
-        backwards = [chunk[::-1] for chunk in reversed(self._chunks)]
-        return list(islice(_flagged(backwards, flags), total - stop, total - start))[::-1]
+    def slice_of(self, bits: int, size: int, start: int, stop: int) -> list[int]:
+        """The same among the slots in the bits, which are below `size`."""
+        flags = flags_of(bits, size)
+        found: list[int] = []
+        for chunk in self._chunks:
+            count = (bits & chunk.bits).bit_count()
+            if start < count:
+                matching = list(compress(chunk.slots, map(flags.__getitem__, chunk.slots)))
+                found += matching[max(start, 0) : stop]
+            start, stop = start - count, stop - count
+            if stop <= 0:
+                break
+        return found
 
     def sorted(self, slots: Iterable[int]) -> list[int]:
         return sorted(slots, key=self._key)
 
     def _chunk_of(self, key: Any) -> int:
         """The place of the first chunk that ends at the key or behind it."""
-        return bisect_left(self._chunks, key, key=lambda chunk: self._key(chunk[-1]))
-
-
-def _flagged(chunks: Sequence[Sequence[int]], flags: bytes) -> Iterator[int]:
-    slots, again = chain.from_iterable(chunks), chain.from_iterable(chunks)
-    return compress(slots, map(flags.__getitem__, again))
+        return bisect_left(self._chunks, key, key=lambda chunk: self._key(chunk.slots[-1]))

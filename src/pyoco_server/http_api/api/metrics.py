@@ -27,6 +27,7 @@ from pyoco_server.domain.ids import is_tag
 from pyoco_server.domain.queries import histograms
 from pyoco_server.domain.queries.histograms import NOTHING, Histogram, HistogramDelta
 from pyoco_server.http_api.dependencies import CallerDep, MetricsDep
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.query_names import accepts_any_query
 from pyoco_server.http_api.responses.problems import RUNS
@@ -86,6 +87,35 @@ METRICS = (
         ("route", "method", "status"),
     ),
     _internal(
+        "pyoco_api_requests_total",
+        "counter",
+        "Requests to the APIs but /pdca and /gui, by route and outcome, in this gateway.",
+        ("api", "endpoint", "outcome"),
+    ),
+    _internal(
+        "pyoco_api_idempotency_conflicts_total",
+        "counter",
+        "Requests to the APIs but /pdca whose idempotency key was used for another request before, in this gateway.",
+        ("api",),
+    ),
+    _internal(
+        "pdca_api_requests_total",
+        "counter",
+        "Requests to /pdca and /gui, by route and outcome, in this gateway.",
+        ("endpoint", "outcome"),
+    ),
+    _internal(
+        "pdca_api_latency_ms",
+        "histogram",
+        "From a request to /pdca or /gui to the beginning of its answer, in milliseconds, in this gateway.",
+        ("endpoint",),
+    ),
+    _internal(
+        "pdca_api_idempotency_conflicts_total",
+        "counter",
+        "Requests to /pdca whose idempotency key was used for another request before, in this gateway.",
+    ),
+    _internal(
         "pyoco_append_conflicts_total",
         "counter",
         "Appends of this gateway that lost to another writer; each was decided again.",
@@ -114,18 +144,31 @@ METRICS = (
         ("state",),
     ),
     _internal("pyoco_claims_waiting", "gauge", "Claims that wait at this gateway for a node."),
+    _internal(
+        "airflow_adapter_requests_total",
+        "counter",
+        "Requests of this gateway to Airflow, by what they are for and how they ended.",
+        ("endpoint", "outcome"),
+    ),
+    _internal(
+        "airflow_adapter_circuit",
+        "gauge",
+        "1 for the state of the circuit breaker towards Airflow: closed, open (requests fail at once) or half_open.",
+        ("state",),
+    ),
     _internal("pyoco_nats_connected", "gauge", "1 when this gateway reaches its broker."),
     _internal("pyoco_build_info", "gauge", "Always 1; the label has the version.", ("version",)),
 )
 
+CIRCUIT_STATES = ("closed", "open", "half_open")
 _FAMILIES = {"gauge": GaugeMetricFamily, "counter": CounterMetricFamily, "histogram": HistogramMetricFamily}
 _BOUNDS = (*map(str, histograms.BOUNDS), "+Inf")
 
 
 class Scrape(Collector):
-    """The metrics of one scrape; `durations` are the HTTP times of this process."""
+    """The metrics of one scrape; `durations` and `api_metrics` are about the requests to this process."""
 
-    def __init__(self, metrics: Metrics, durations: prometheus_client.Histogram) -> None:
+    def __init__(self, metrics: Metrics, durations: prometheus_client.Histogram, api_metrics: ApiMetrics) -> None:
         self._families: dict[str, Any] = {
             metric.name: _FAMILIES[metric.kind](metric.name, metric.help, labels=metric.labels) for metric in METRICS
         }
@@ -138,10 +181,11 @@ class Scrape(Collector):
             self._add(name, value)
         for kind, count in metrics.nodes.items():
             self._add("pyoco_nodes", count, kind.value)
+        self._add_airflow(metrics)
         self._add("pyoco_build_info", 1, __version__)
-        (timed,) = durations.collect()
-        http = self._families["pyoco_http_request_duration_seconds"]
-        http.samples = [sample for sample in timed.samples if not sample.name.endswith("_created")]
+        counted = {_declared_name(family): family for family in (*durations.collect(), *api_metrics.collect())}
+        for name, family in counted.items():
+            self._families[name].samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
 
     def collect(self) -> Iterator[prometheus_client.Metric]:
         for metric in METRICS:
@@ -170,6 +214,12 @@ class Scrape(Collector):
                 shown += queue.runs  # without a tag it waits for its start and is in no queue
         self._add("pyoco_queue_depth", max(0, metrics.counts.get("PENDING", 0) - shown), OTHER_TAGS)
 
+    def _add_airflow(self, metrics: Metrics) -> None:
+        for (endpoint, outcome), count in metrics.airflow_requests.items():
+            self._add("airflow_adapter_requests_total", count, endpoint, outcome)
+        for state in CIRCUIT_STATES if metrics.airflow_circuit else ():
+            self._add("airflow_adapter_circuit", state == metrics.airflow_circuit, state)
+
     def _add_tallies(self, tallies: histograms.Tallies) -> None:
         # All possible series exist from the start: a rate needs a zero to begin with.
         def tally(delta: HistogramDelta, label: str = "") -> Histogram:
@@ -182,6 +232,10 @@ class Scrape(Collector):
             self._add_histogram("pyoco_run_duration_seconds", tally(HistogramDelta.RAN, status), status)
         for how in _STOP_HOWS:
             self._add_histogram("pyoco_cancel_latency_seconds", tally(HistogramDelta.STOPPED, how.value), how.value)
+
+
+def _declared_name(family: prometheus_client.Metric) -> str:
+    return f"{family.name}_total" if family.type == "counter" else family.name
 
 
 EXAMPLE = """\
@@ -204,5 +258,5 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 async def get_metrics(request: Request, metrics: MetricsDep, caller: CallerDep) -> Response:
     """Metrics for Prometheus. A caller of one tenant gets those of that tenant's runs."""
     gathered = await metrics.gather(tenant_filter=caller.tenant_filter)
-    page = generate_latest(Scrape(gathered, request.app.state.http_durations))
+    page = generate_latest(Scrape(gathered, request.app.state.http_durations, request.app.state.api_metrics))
     return Response(page, headers={"Content-Type": CONTENT_TYPE})

@@ -14,8 +14,8 @@ MAX_DIGITS = 19
 # What is left of a body after the answer: the server reads this much over, and keeps the connection.
 MAX_LEFT_BYTES = 64 * 1024
 # A client that still sends must be able to read the answer: closing at once would reset the connection.
-DRAIN_BYTES = 256 * 1024
-DRAIN_SEC = 1.0
+DRAIN_BYTES = 32 * 1024 * 1024
+DRAIN_SEC = 5.0
 
 
 class RequestBody:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlencode
 
 from prometheus_client import Histogram
@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pyoco_server.errors import CrossSiteRefused, GatewayStopping, PyocoError
 from pyoco_server.http_api.middleware.access_log import NO_LOG, SWITCHING_PROTOCOLS, AccessLog, endpoint_of, method_of
+from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.bodies import RequestBody
 from pyoco_server.http_api.middleware.hosts import HostCheck, MalformedHost
 from pyoco_server.http_api.middleware.request_ids import identify
@@ -69,6 +70,7 @@ class RequestMiddleware:
     access: AccessLog = NO_LOG
     patience_sec: float = BODY_PATIENCE_SEC
     slow_after_sec: float = SLOW_AFTER_SEC
+    api_metrics: ApiMetrics = field(default_factory=ApiMetrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -162,6 +164,7 @@ class RequestMiddleware:
             end_work(ids_in_lines)
 
     def _observe(self, scope: Scope, status: int, seconds: float) -> None:
+        self.api_metrics.count(scope, status, seconds)
         self.durations.labels(endpoint_of(scope), method_of(scope), f"{status // 100}xx").observe(seconds)
 
     def _body_limit(self, scope: Scope) -> int:

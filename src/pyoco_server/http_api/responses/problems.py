@@ -35,6 +35,7 @@ from pyoco_server.errors import (
     TooManyWatchers,
 )
 from pyoco_server.http_api.middleware.access_log import access_fields, note_logged
+from pyoco_server.http_api.middleware.api_metrics import note_error
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.error_hints import hint_of, message_of
 from pyoco_server.http_api.responses.negotiation import preferred_language
@@ -271,6 +272,7 @@ def response_for(request: HTTPConnection, error: PyocoError, status: int | None 
     dialect = dialect_of(path)
     if status is None or (dialect is PDCA and status != METHOD_NOT_ALLOWED):
         status = status_of(error, path)
+    note_error(request.scope, error)
     context = access_fields(request.scope, status)
     context |= {"path": path, "correlation_id": request.scope.get("correlation_id")}
     # A caller who opens streams until it is refused is no failure of the gateway, and must not fill its log.

@@ -11,12 +11,20 @@ WorkerState = Literal["RUNNING", "IDLE", "STOPPED_GRACEFUL", "DISCONNECTED"]
 TERMINAL: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
 
 
+class Airflow(TypedDict):
+    """What a gateway found when it last looked at Airflow; `detail` says why it is not up."""
+
+    status: Literal["up", "down", "misconfigured", "unchecked"]
+    detail: NotRequired[str]
+
+
 class Health(TypedDict):
     """The gateway is alive; `nats` says whether it can accept runs now."""
 
     status: str
     nats: NotRequired[str]
     events: NotRequired[str]  # of `ready`: "complete", or "lost" where the broker has lost events of runs
+    airflow: NotRequired[Airflow]  # of `ready`, where Airflow runs the batches of rechecks
 
 
 class RunAccepted(TypedDict):

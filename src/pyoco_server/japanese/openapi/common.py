@@ -106,4 +106,14 @@ TEXTS = {
     ),
     "`Last-Event-ID` resumes behind it.": "`Last-Event-ID` で続きから再開できます。",
     "Resume behind this event; browsers send it by themselves.": "この event の続きから再開します（ブラウザーは自動で送ります）。",
+    "What this gateway found when it last looked at Airflow, at most a few seconds ago.": (
+        "この Gateway が Airflow を最後に確認した結果（最大で数秒前）です。"
+    ),
+    "`misconfigured`: an operator has to correct Airflow or the PYOCO_AIRFLOW settings.": (
+        "`misconfigured`: 管理者が Airflow か PYOCO_AIRFLOW の設定を修正する必要があります。"
+    ),
+    "Why it is not up.": "利用できない理由です。",
+    "Only where Airflow runs the batches of rechecks. Other runs do not need it.": (
+        "recheck の batch を Airflow で実行する場合だけあります。ほかの run には影響しません。"
+    ),
 }

@@ -26,6 +26,7 @@ class Metrics:
     """One scrape: the runs that a caller may see, what all tenants share, and for operators the process.
 
     `waiting` has the deepest queues only. `process` has values by metric name; it is None for a caller of one tenant.
+    `airflow_requests` are counted by endpoint and outcome; `airflow_circuit` is empty where no Airflow is configured.
     """
 
     counts: Mapping[str, int]
@@ -36,6 +37,8 @@ class Metrics:
     dead_letters: int
     process: Mapping[str, float] | None
     nodes: Mapping[StepKind, int]
+    airflow_requests: Mapping[tuple[str, str], int]
+    airflow_circuit: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,4 +76,6 @@ class MetricsService:
             dead_letters=dead_letters,
             process=process if tenant_filter is None else None,
             nodes=index.steps_count(),
+            airflow_requests=stores.counters.airflow_requests,
+            airflow_circuit=stores.counters.airflow_circuit,
         )

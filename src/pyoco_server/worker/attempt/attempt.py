@@ -47,6 +47,8 @@ from pyoco_server.services.executions.submit import create_command
 from pyoco_server.services.maintenance.dead_jobs import MAX_DELIVER
 from pyoco_server.stores import DeadLetter
 from pyoco_server.trace import Step
+from pyoco_server.tracing.spans import current_trace
+from pyoco_server.worker.attempt.attempt_spans import TaskSpans
 from pyoco_server.worker.attempt.context import WorkerContext
 from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, dead_letter
 from pyoco_server.worker.attempt.job_parser import parse_workflow, workflow_text_of
@@ -272,6 +274,8 @@ class Attempt:
         """Gives the job to the runner and records its steps; returns the last update, which has the end."""
         execution, config = self.session.execution, self._context.config
         self._attempts_before = {node_id: node.attempt for node_id, node in execution.nodes.items()}
+        task_spans = TaskSpans.of(current_trace.get())
+        traceparent, tracestate = (None, None) if task_spans is None else task_spans.carrier
         loop = asyncio.get_running_loop()
         show_running = loop.call_later(SHOW_RUNNING_AFTER_SEC, self._write_snapshot_soon)
         self.has_started = True
@@ -288,6 +292,8 @@ class Attempt:
                 secret_params=patterns_of(config.secret_params),
                 request_id=self.job.request_id,
                 correlation_id=self.job.correlation_id,
+                traceparent=traceparent,
+                tracestate=tracestate,
             ),
             log.add,
         )
@@ -297,6 +303,8 @@ class Attempt:
             async for update in runner.updates():
                 log.note_steps(update.steps)
                 stop.note_steps(update.steps)
+                if task_spans is not None:
+                    task_spans.note(update)
                 if update.end is not None:
                     return update, stop
                 await self._record(update.steps)

@@ -18,6 +18,7 @@ from pyoco_server.errors import InvalidJob, InvalidRequest, RunNotFound, Workflo
 from pyoco_server.ports import Job
 from pyoco_server.services.executions.submit import Workflow, is_submitted_text, workflow_text
 from pyoco_server.stores import EventLog
+from pyoco_server.tracing.trace_context import accepted_tracestate, parse_traceparent
 
 # The limit over HTTP: the name is repeated in every event, snapshot and dead letter of the run.
 MAX_FLOW_NAME_CHARS = 256
@@ -39,6 +40,8 @@ class _StoredJob(msgspec.Struct):
     timeout_sec: Annotated[float, Meta(gt=0, le=MAX_TIMEOUT_SEC)] | None = None
     correlation_id: Any = None
     request_id: Any = None
+    traceparent: Any = None
+    tracestate: Any = None
 
 
 def parse_job(payload: bytes) -> Job:
@@ -63,6 +66,8 @@ def parse_job(payload: bytes) -> Job:
             timeout_sec=read.timeout_sec,
             correlation_id=_correlation_id(read.correlation_id),
             request_id=parse_ulid(read.request_id) if isinstance(read.request_id, str) else None,
+            traceparent=read.traceparent if parse_traceparent(read.traceparent) else None,
+            tracestate=accepted_tracestate(read.tracestate),
         )
     except (msgspec.ValidationError, RunNotFound, InvalidRequest) as error:
         reason = "run_id is not a UUID" if isinstance(error, RunNotFound) else getattr(error, "detail", str(error))

@@ -40,6 +40,7 @@ from pyoco_server.worker.runner_process.pooled_engine import PooledEngine
 from pyoco_server.worker.runner_process.progress import ProgressReporter, ProgressThrottle, TaskContext
 from pyoco_server.worker.runner_process.protocol import RunEnded, RunJob
 from pyoco_server.worker.runner_process.task_result import to_storable
+from pyoco_server.worker.runner_process.task_trace_context import TaskTraceContext, task_context_of
 
 Emit = Callable[[Step], None]
 
@@ -88,6 +89,7 @@ class _CurrentRun:
     cancel: CancelSwitch
     pid: int
     job: RunJob
+    task_context: TaskTraceContext | None
 
 
 class _ThreadState(threading.local):
@@ -210,7 +212,8 @@ def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch, mask:
     trace = NatsKvTraceBackend(
         sink, time_limits_sec=watched, stop_limits_sec=stopping, hide_frames_of=__file__, mask=mask
     )
-    sink.run = _CurrentRun(trace=trace, cancel=cancel, pid=os.getpid(), job=job)
+    task_context = task_context_of(job.traceparent, job.tracestate)
+    sink.run = _CurrentRun(trace=trace, cancel=cancel, pid=os.getpid(), job=job, task_context=task_context)
     context = RunContext(run_id=job.run_id)
 
     def cancel_engine() -> None:
@@ -242,7 +245,11 @@ def _guarded(func: Callable[..., Any]) -> Callable[..., Any]:
         run.trace.note_call()
         _thread.is_in_task = True
         try:
-            result = _called(func, args, kwargs, run)
+            if run.task_context is None:
+                result = _called(func, args, kwargs, run)
+            else:
+                with run.task_context.entered(run.trace.current_start()):
+                    result = _called(func, args, kwargs, run)
             run.trace.keep_output(to_storable(result))
         except (Exception, RunCancelled):
             raise

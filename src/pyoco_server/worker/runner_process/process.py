@@ -21,8 +21,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -158,20 +157,6 @@ class _ProcessState:
             os.environ.update(self._environment)
 
 
-@contextmanager
-def _environment_of(job: RunJob) -> Iterator[None]:
-    """The run's ids as variables, for tasks without `ctx` and for the programs that they start."""
-    ids = {RUN_VARIABLE: job.run_id, REQUEST_VARIABLE: job.request_id, CORRELATION_VARIABLE: job.correlation_id}
-    for name, value in ids.items():
-        if value is not None:
-            os.environ[name] = value
-    try:
-        yield
-    finally:
-        for name in ids:
-            os.environ.pop(name, None)
-
-
 class RunnerProcess:
     def __init__(self, supervisor: socket.socket, capture: OutputCapture) -> None:
         self.capture = capture
@@ -194,8 +179,8 @@ class RunnerProcess:
                 self.send(encode(["announced", *announcement_to_wire(announce_flows(resolver, run))]))
                 continue
             self.capture.begin_run()
-            with _environment_of(run.job):
-                ended = run_job(resolver, run.job, run.emit, run.cancel)
+            _set_variables(run.job)
+            ended = run_job(resolver, run.job, run.emit, run.cancel)
             state.restore()
             process_tree.reap_ended_children()
             self.capture.end_run()  # before the end: the supervisor then finds all output
@@ -274,6 +259,18 @@ class RunnerProcess:
                     self._current.cancel.set()
             case _:
                 raise ValueError(f"not a message of the supervisor: {message!r:.200}")
+
+
+def _set_variables(job: RunJob) -> None:
+    """The ids of the run, for tasks without `ctx` and for programs; restored after it, like all variables."""
+    values = {
+        RUN_VARIABLE: job.run_id,
+        REQUEST_VARIABLE: job.request_id,
+        CORRELATION_VARIABLE: job.correlation_id,
+        "TRACEPARENT": job.traceparent,
+        "TRACESTATE": job.tracestate,
+    }
+    os.environ.update({name: value for name, value in values.items() if value is not None})
 
 
 def _exit_if_cut_off(error: OSError) -> None:

@@ -80,6 +80,8 @@ class RunJob:
     secret_params: tuple[str, ...] = ()  # patterns of names
     request_id: str | None = None  # of the HTTP request that submitted the run
     correlation_id: str | None = None
+    traceparent: str | None = None  # of the attempt's span, where traces are exported
+    tracestate: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import WorkerId, parse_tag, parse_worker_id
 from pyoco_server.errors import InvalidJob, InvalidRequest, InvalidUsage
 from pyoco_server.ports import Delivery, TagQueue
+from pyoco_server.tracing.start import start_tracing
 from pyoco_server.worker.attempt.attempt import RELEASED
 from pyoco_server.worker.attempt.job_parser import parse_job
 from pyoco_server.worker.runner_pool.thread_executor import ThreadExecutor
@@ -104,9 +105,12 @@ class PyocoNatsWorker:
         await self.close()
 
     async def _start(self) -> None:
-        stores = await self._open.enter_async_context(open_stores(self._config, name=f"pyoco-worker {self._worker_id}"))
+        if (tracing := start_tracing("pyoco-worker")) is not None:
+            self._open.push_async_callback(tracing.close)
+        opening = open_stores(self._config, name=f"pyoco-worker {self._worker_id}", is_traced=tracing is not None)
+        stores = await self._open.enter_async_context(opening)
         executor = ThreadExecutor(self._resolver, parse_names(self._config.worker_flows))
-        self._supervisor = Supervisor(stores, executor, self._config, self._worker_id, self._tags, slots=1)
+        self._supervisor = Supervisor(stores, executor, self._config, self._worker_id, self._tags, 1, tracing=tracing)
         await self._open.enter_async_context(self._supervisor.in_service())
         for tag in self._tags:
             self._pulls[await stores.queue.open(tag)] = None

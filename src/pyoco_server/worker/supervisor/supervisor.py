@@ -25,6 +25,7 @@ from pyoco_server.log_context import begin_work, end_work
 from pyoco_server.ports import Delivery, Job, TagQueue
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.worker.attempt.attempt import HELD_ELSEWHERE, RELEASED, Attempt
+from pyoco_server.worker.attempt.attempt_spans import run_traced
 from pyoco_server.worker.attempt.context import StartThrottle, WorkerContext
 from pyoco_server.worker.attempt.disposition import Outcome, OutcomeKind, carry_out, reject
 from pyoco_server.worker.attempt.job_parser import parse_job
@@ -32,6 +33,7 @@ from pyoco_server.worker.runner_pool.executor import Executor
 from pyoco_server.worker.supervisor.registration import WorkerRegistration
 
 if TYPE_CHECKING:
+    from pyoco_server.tracing.opentelemetry import Tracing
     from pyoco_server.worker.wheels.wheel_sync import WheelSync
 
 logger = logging.getLogger(__name__)
@@ -60,12 +62,14 @@ class Supervisor:
         tags: Sequence[str],
         slots: int,
         sync: WheelSync | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.tags = tuple(dict.fromkeys(tags))
         self.slots = slots
         self._stores = stores
         self._executor = executor
         self._sync = sync
+        self._tracing = tracing
         self._config = config
         self._tasks: set[asyncio.Task[None]] = set()
         self._attempts: dict[RunId, Attempt] = {}
@@ -209,7 +213,10 @@ class Supervisor:
         attempt = Attempt(self._context, delivery, job)
         self._attempts[job.run_id] = attempt
         try:
-            outcome = await attempt.run()
+            if self._tracing is None:
+                outcome = await attempt.run()
+            else:
+                outcome = await run_traced(self._tracing, attempt, self._context.worker_id)
         finally:
             del self._attempts[job.run_id]
         self._note_duration(attempt)

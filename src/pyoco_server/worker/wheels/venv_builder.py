@@ -47,6 +47,7 @@ CONFLICT, END_OF_CONFLICT = "The conflict is caused by:", "\n\n"
 USERINFO = re.compile(r"(\w://)[^\s'\"<>]*@")
 # Not marked as secrets, but an address may contain a password, and the file is one.
 BROKER_ACCESS = ("nats_url", "nats_creds_file")
+COLLECTOR_SECRETS = {"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"}
 NO_PIP = "this worker's Python has no pip; install it (python -m ensurepip) and start the worker again"
 
 
@@ -57,6 +58,7 @@ class InstallFailed(Exception):
 def user_code_variables() -> dict[str, str]:
     """The worker's environment variables without the broker's address and other secrets."""
     hidden = {setting.variable for setting in SETTINGS if setting.secret or setting.name in BROKER_ACCESS}
+    hidden |= COLLECTOR_SECRETS
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyoco_server import __version__
-from pyoco_server.cli.client.commands.doctor import broker, clock, fleet, refused, version_of
+from pyoco_server.cli.client.commands.doctor import airflow, broker, clock, fleet, refused, version_of
 from pyoco_server.http_client import PyocoClientError
 
 AT = 1_800_000_000.0
@@ -130,3 +130,32 @@ def test_findings_and_advice_are_in_the_language_of_the_terminal(monkeypatch: py
     for finding in findings:
         assert re.search("[ぁ-ん]", finding.detail), finding
         assert finding.todo is None or re.search("[ぁ-ん]", finding.todo), finding
+
+
+def test_a_gateway_without_airflow_has_no_line_about_it() -> None:
+    assert list(airflow({"status": "ready"})) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict", "shown"),
+    [
+        ({"status": "up"}, "ok", "ready"),
+        ({"status": "unchecked"}, "skipped", "not looked"),
+        ({"status": "down", "detail": "Airflow did not answer in time"}, "wrong", "in time [ERR-PYOCO-0093]"),
+        ({"status": "misconfigured", "detail": "the DAG x is paused"}, "wrong", "x is paused [ERR-PYOCO-0093]"),
+        ({"status": "down"}, "wrong", "does not answer [ERR-PYOCO-0093]"),
+    ],
+)
+def test_airflow_is_as_the_gateway_found_it(found: dict[str, str], verdict: str, shown: str) -> None:
+    (finding,) = airflow({"status": "ready", "airflow": found})
+
+    assert (finding.check, finding.verdict) == ("airflow", verdict)
+    assert shown in finding.detail
+
+
+def test_the_remedy_for_a_wrong_set_up_is_that_of_an_operator() -> None:
+    (down,) = airflow({"airflow": {"status": "down"}})
+    (misconfigured,) = airflow({"airflow": {"status": "misconfigured"}})
+
+    assert down.todo != misconfigured.todo
+    assert "operator corrects" in str(misconfigured.todo)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -61,12 +62,13 @@ def is_in(row: ListedStrategy, query: StrategyQuery) -> bool:
 
 def naive_page(rows: Iterable[ListedStrategy], query: StrategyQuery) -> tuple[list[ListedStrategy], int]:
     found = [row for row in rows if is_in(row, query)]
-    key = {
+    keys: dict[SortBy, Callable[[ListedStrategy], Any]] = {
         SortBy.LAST_CHECKED_AT: lambda row: row.last_checked_at or 0.0,
         SortBy.ID: lambda row: row.strategy.id,
         SortBy.INSTRUMENT: lambda row: row.strategy.instrument,
         SortBy.HEALTH: lambda row: row.last_health.value,
-    }[query.sort_by]
+    }
+    key = keys[query.sort_by]
     found.sort(key=lambda row: (key(row), row.strategy.id), reverse=query.descending)
     return found[query.offset : query.offset + query.limit], len(found)
 

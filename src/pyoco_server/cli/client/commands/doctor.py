@@ -19,6 +19,8 @@ from pyoco_server.cli.terminal_escape import escape_line
 from pyoco_server.errors import (
     BrokerUnavailable,
     CredentialsMissing,
+    EngineDown,
+    EngineMisconfigured,
     EventsLost,
     GatewayUnreachable,
     InvalidApiKey,
@@ -164,6 +166,7 @@ def _writes(client: PyocoHttpClient) -> Iterator[Finding]:
         return
     yield _ok("writes", "the gateway accepts runs", "Gateway は run を受け付けています")
     yield from events(ready)
+    yield from airflow(ready)
 
 
 def events(ready: Mapping[str, Any]) -> Iterator[Finding]:
@@ -179,6 +182,24 @@ def events(ready: Mapping[str, Any]) -> Iterator[Finding]:
             "nats-server のディスクを確認し、バックアップがあればデータを復元してください。",
         )
         yield Finding(check="events", verdict="warning", detail=f"{detail} [{EventsLost.err_id}]", todo=todo)
+
+
+def airflow(ready: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether rechecks can run, where the gateway says that Airflow runs them."""
+    found = ready.get("airflow")
+    if not isinstance(found, Mapping):
+        return
+    status = found.get("status")
+    if status == "up":
+        yield _ok("airflow", "Airflow and its DAG are ready", "Airflow と DAG は利用できます")
+    elif status == "unchecked":
+        detail = localized("the gateway has not looked at it yet", "Gateway はまだ確認していません")
+        yield Finding(check="airflow", verdict="skipped", detail=detail)
+    else:
+        error = EngineMisconfigured if status == "misconfigured" else EngineDown
+        detail = escape_line(f"{found.get('detail') or localized(error.message(), error.message_ja)} [{error.err_id}]")
+        todo = localized(error.hint, error.hint_ja)
+        yield Finding(check="airflow", verdict="wrong", detail=detail, todo=todo)
 
 
 def refused(question: str, error: PyocoClientError) -> Finding:

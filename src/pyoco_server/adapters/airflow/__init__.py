@@ -1,0 +1,1 @@
+"""Airflow 3 as the engine of batches, through its REST API v2."""

@@ -1,0 +1,1 @@
+"""Traces of requests and runs (OpenTelemetry, an optional extra). Only `opentelemetry.py` imports its packages."""

@@ -1,0 +1,350 @@
+"""Batches as DAG runs: every call may be repeated, lost and answered wrongly, and a batch runs once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from pyoco_server.adapters.airflow import engine as engine_module
+from pyoco_server.adapters.airflow.engine import AirflowEngine
+from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.ids import StrategyId
+from pyoco_server.domain.pdca.recheck import Batch, Recheck
+from pyoco_server.domain.pdca.strategies import Health
+from pyoco_server.errors import EngineDown, EngineMisconfigured
+from pyoco_server.ports.pdca import BatchState
+from pyoco_server.services.context import Counters
+from support.airflow_double import PASSWORD, USER, AirflowDouble, Cut, Endless, Hold, Reply, airflow_double
+from support.clocks import ManualClock
+
+REQUEST = RunId("01936b1c-0000-7000-8000-00000000000a")
+RECHECK = Recheck(
+    kind="recheck",
+    reason="manual",
+    window={"lookback_days": 14},
+    client_id="alice",
+    batches=1,
+    strategies=2,
+    engine="pdca_recheck",
+    params={"retrain": True},
+    trace_id="trace-1",
+)
+
+
+def batch(number: int = 1, request_id: RunId = REQUEST) -> Batch:
+    strategies = (StrategyId("strat.a"), StrategyId("strat.b"))
+    return Batch(request_id=request_id, number=number, strategies=strategies, recheck=RECHECK)
+
+
+@pytest.fixture
+def airflow() -> Iterator[AirflowDouble]:
+    with airflow_double() as double:
+        yield double
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def engine(airflow: AirflowDouble, clock: ManualClock) -> AsyncIterator[AirflowEngine]:
+    config = NatsBackendConfig(airflow_url=airflow.url, airflow_user=USER, airflow_password=PASSWORD)
+    opened = AirflowEngine(config, clock, Counters())
+    yield opened
+    await opened.close()
+
+
+async def test_a_batch_is_a_dag_run_with_its_id_and_its_input(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    await engine.start(batch(7))
+
+    assert airflow.runs == {
+        "pyoco.01JDNHR000E00800000000000A.0007": {
+            "state": "queued",
+            "dag_run_id": engine.run_id(batch(7)),
+            "logical_date": None,
+            "conf": {
+                "request_id": "01JDNHR000E00800000000000A",
+                "batch": 7,
+                "strategies": ["strat.a", "strat.b"],
+                "window": {"lookback_days": 14},
+                "reason": "manual",
+                "params": {"retrain": True},
+                "trace_id": "trace-1",
+                "client_id": "alice",
+            },
+        }
+    }
+
+
+@pytest.mark.parametrize("fault", [Reply(status=500, after=True), Cut()], ids=["error 500", "no answer"])
+async def test_a_start_without_a_known_result_is_repeated_with_the_same_id(
+    airflow: AirflowDouble, engine: AirflowEngine, fault: Reply | Cut
+) -> None:
+    airflow.plan("trigger", fault)
+
+    with pytest.raises(EngineDown):
+        await engine.start(batch())
+    await engine.start(batch())
+    await engine.start(batch())
+
+    assert list(airflow.runs) == [engine.run_id(batch())]
+
+
+async def test_an_error_500_that_created_nothing_is_repeated(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    airflow.plan("trigger", Reply(status=500))
+
+    with pytest.raises(EngineDown):
+        await engine.start(batch())
+    assert airflow.runs == {}
+    await engine.start(batch())
+
+    assert len(airflow.runs) == 1
+
+
+async def test_every_state_of_airflow_has_one_of_ours(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    batches = [batch(number) for number in range(1, 8)]
+    states = ("queued", "running", "success", "failed", None, "a state of a later version")
+    for one, state in zip(batches, states, strict=False):
+        await engine.start(one)
+        airflow.runs[engine.run_id(one)]["state"] = state
+
+    found = await engine.states(batches)
+
+    assert found == {
+        1: BatchState.QUEUED,
+        2: BatchState.RUNNING,
+        3: BatchState.SUCCEEDED,
+        4: BatchState.FAILED,
+        5: BatchState.QUEUED,
+        6: BatchState.RUNNING,
+        7: BatchState.MISSING,
+    }
+
+
+async def test_a_hundred_batches_cost_one_request(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    batches = [batch(number) for number in range(50, 250)]
+    airflow.runs = {engine.run_id(one): {"dag_run_id": engine.run_id(one), "state": "success"} for one in batches}
+
+    found = await engine.states(batches)
+
+    assert set(found.values()) == {BatchState.SUCCEEDED}
+    assert len(found) == 200
+    assert airflow.asked()["states"] == 3
+
+
+async def test_an_airflow_that_lists_other_runs_is_asked_for_each(
+    airflow: AirflowDouble, engine: AirflowEngine
+) -> None:
+    airflow.knows_patterns = False
+    others = [f"scheduled__{number}" for number in range(150)]
+    airflow.runs = {run_id: {"dag_run_id": run_id, "state": "success"} for run_id in others}
+    await engine.start(batch(1))
+    airflow.runs[engine.run_id(batch(1))]["state"] = "success"
+
+    found = await engine.states([batch(1), batch(2)])
+
+    assert found == {1: BatchState.SUCCEEDED, 2: BatchState.MISSING}
+
+
+async def test_a_scheduler_that_dies_later_is_noticed_while_dag_runs_are_waited_for(
+    airflow: AirflowDouble, engine: AirflowEngine, clock: ManualClock
+) -> None:
+    await engine.start(batch())
+    assert await engine.states([batch()]) == {1: BatchState.QUEUED}
+    airflow.health["scheduler"]["status"] = "unhealthy"
+    clock.pass_time(engine_module.HEALTH_FRESH_SEC)
+
+    with pytest.raises(EngineDown, match="scheduler"):
+        await engine.states([batch()])
+    airflow.runs[engine.run_id(batch())]["state"] = "success"
+
+    assert await engine.states([batch()]) == {1: BatchState.SUCCEEDED}  # what has ended is never held back
+
+
+async def ended(airflow: AirflowDouble, engine: AirflowEngine, state: str = "success") -> str:
+    await engine.start(batch())
+    run_id = engine.run_id(batch())
+    airflow.runs[run_id]["state"] = state
+    return run_id
+
+
+RESULT = {"results": [{"strategy": "strat.a", "health": "healthy", "kpi": {"winrate": 0.5}}]}
+
+
+@pytest.mark.parametrize("value", [RESULT, '{"results": [{"strategy": "strat.a", "health": "healthy"}]}'])
+async def test_the_result_of_the_task_report_is_the_outcome(
+    airflow: AirflowDouble, engine: AirflowEngine, value: Any
+) -> None:
+    airflow.xcoms[await ended(airflow, engine)] = value
+
+    outcome = await engine.outcome(batch())
+
+    assert outcome.error is None
+    assert [(one.strategy, one.health) for one in outcome.results] == [
+        ("strat.a", Health.HEALTHY),
+        ("strat.b", Health.UNKNOWN),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"results": [{"strategy": "strat.x"}]}, "not a strategy of this batch"),
+        ([], "Expected"),
+        ("no JSON", "not JSON"),
+        ("x" * 100_000, "more than 65536 bytes"),
+    ],
+    ids=["a foreign strategy", "another form", "no JSON", "too large"],
+)
+async def test_a_result_that_cannot_be_used_fails_the_batch(
+    airflow: AirflowDouble, engine: AirflowEngine, value: Any, problem: str
+) -> None:
+    airflow.xcoms[await ended(airflow, engine)] = value
+
+    outcome = await engine.outcome(batch())
+
+    assert outcome.error is not None
+    assert problem in outcome.error
+
+
+async def test_a_result_without_end_is_not_read_to_its_end(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    await ended(airflow, engine)
+    airflow.plan("xcom", Endless())
+
+    outcome = await engine.outcome(batch())
+
+    assert outcome.error == "the task report returned more than 65536 bytes"
+
+
+async def test_a_task_that_returned_nothing_fails_the_batch(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    await ended(airflow, engine)
+
+    outcome = await engine.outcome(batch())
+
+    assert outcome.error is not None
+    assert "returned nothing" in outcome.error
+
+
+async def test_a_failed_dag_run_names_its_failed_tasks(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    run_id = await ended(airflow, engine, "failed")
+    airflow.failed_tasks[run_id] = ["load", "report"]
+
+    outcome = await engine.outcome(batch())
+
+    assert outcome.error == f"the DAG run {run_id} failed in Airflow (task load, report)"
+
+
+async def test_a_cancel_marks_the_dag_run_as_failed_and_may_be_repeated(
+    airflow: AirflowDouble, engine: AirflowEngine
+) -> None:
+    run_id = await ended(airflow, engine, "running")
+
+    await engine.cancel(batch())
+    await engine.cancel(batch())
+
+    assert airflow.runs[run_id]["state"] == "failed"
+    assert await engine.states([batch()]) == {1: BatchState.FAILED}
+
+
+async def test_a_cancel_leaves_a_dag_run_alone_that_has_succeeded(
+    airflow: AirflowDouble, engine: AirflowEngine
+) -> None:
+    run_id = await ended(airflow, engine)
+
+    await engine.cancel(batch())
+    await engine.cancel(batch(2))  # never started
+
+    assert airflow.runs[run_id]["state"] == "success"
+    assert list(airflow.runs) == [run_id]
+
+
+async def test_a_dag_run_that_airflow_refuses_for_good_is_a_failed_batch(
+    airflow: AirflowDouble, engine: AirflowEngine
+) -> None:
+    airflow.plan("trigger", Reply(status=400, body=b'{"detail": "Invalid input for param window"}'))
+
+    await engine.start(batch())
+
+    assert await engine.states([batch()]) == {1: BatchState.FAILED}
+    outcome = await engine.outcome(batch())
+    assert outcome.error is not None
+    assert outcome.error.endswith("(400): Invalid input for param window")
+
+
+async def test_a_batch_waits_for_a_dag_that_cannot_be_imported(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    assert airflow.dag is not None
+    airflow.dag["has_import_errors"] = True
+
+    with pytest.raises(EngineMisconfigured, match="cannot be imported"):
+        await engine.start(batch())
+    airflow.dag["has_import_errors"] = False
+    await engine.start(batch())
+
+    assert await engine.states([batch()]) == {1: BatchState.QUEUED}
+
+
+async def test_a_check_is_asked_of_airflow_once_a_second_at_most(
+    airflow: AirflowDouble, engine: AirflowEngine, clock: ManualClock
+) -> None:
+    await engine.check()
+    await engine.check()
+    assert airflow.asked() == {"login": 1, "dag": 1, "health": 1}
+    clock.pass_time(engine_module.CHECK_FRESH_SEC)
+    await engine.check()
+
+    assert airflow.asked() == {"login": 1, "dag": 2, "health": 2}
+
+
+@pytest.mark.parametrize(
+    ("dag", "problem"),
+    [
+        (None, "has no DAG pdca_recheck"),
+        ({"is_paused": False, "is_stale": True}, "has no DAG pdca_recheck"),
+        ({"is_paused": True}, "is paused"),
+        ({"is_paused": False, "has_import_errors": True}, "cannot be imported"),
+    ],
+    ids=["missing", "removed", "paused", "broken"],
+)
+async def test_a_dag_that_cannot_run_is_an_error_of_its_own(
+    airflow: AirflowDouble, engine: AirflowEngine, dag: dict[str, Any] | None, problem: str
+) -> None:
+    airflow.dag = dag
+
+    with pytest.raises(EngineMisconfigured, match=problem):
+        await engine.check()
+
+
+@pytest.mark.parametrize("part", ["scheduler", "metadatabase"])
+@pytest.mark.parametrize("status", ["unhealthy", None])
+async def test_an_airflow_that_is_not_healthy_counts_as_down(
+    airflow: AirflowDouble, engine: AirflowEngine, part: str, status: str | None
+) -> None:
+    airflow.health[part]["status"] = status
+
+    with pytest.raises(EngineDown, match="not healthy"):
+        await engine.check()
+
+
+async def test_a_failed_check_is_not_remembered(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    airflow.health["scheduler"]["status"] = "unhealthy"
+    with pytest.raises(EngineDown):
+        await engine.check()
+
+    airflow.health["scheduler"]["status"] = "healthy"
+
+    await engine.check()
+
+
+@pytest.mark.parametrize("endpoint", ["login", "dag", "health"])
+async def test_a_check_ends_in_time_when_airflow_is_silent(
+    airflow: AirflowDouble, engine: AirflowEngine, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "CHECK_TIMEOUT_SEC", 0.2)
+    airflow.plan(endpoint, Hold(airflow.stopping))
+
+    with pytest.raises(EngineDown, match="in time"):
+        await engine.check()
