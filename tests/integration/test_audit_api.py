@@ -19,6 +19,7 @@ from pyoco_server.stores import DeadLetter
 from support.broker import Broker
 from support.callers import hand_out
 from support.gateways import gateway_settings, serving, submit
+from support.rechecks import BODY, BODY_FOR_ALL, ONE, register, services_behind
 from support.wheels import wheel, wheel_name
 from support.workers import at_work
 
@@ -188,6 +189,9 @@ async def test_every_changing_route_leaves_one_record_of_its_caller(
     failure = {"error": {"code": "NO", "message": "no"}}
     await call("POST", "/executions/{executionId}/fail", json=failure, executionId=await execution("unknown"))
     await call("POST", "/executions/{executionId}/cancel", json={}, executionId=await execution())
+    await register(services_behind(client), ONE)
+    await call("POST", "/pdca/recheck", json=dict(BODY))
+    await call("POST", "/pdca/recheck_all", json=dict(BODY_FOR_ALL))
     await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
     await call("POST", "/dlq/{seq}/replay", seq="1")
     async with at_work(stores, config, tags=("other",)):
