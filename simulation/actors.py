@@ -24,6 +24,7 @@ from pyoco_server.domain.execution.commands import (
 from pyoco_server.domain.execution.state import Failure, NodeStatus
 from pyoco_server.domain.ids import NodeId, RunId, WorkerId
 from pyoco_server.domain.queries.steps import WaitQuery
+from pyoco_server.ports.pdca import BatchOutcome, BatchState
 from pyoco_server.services.claims.claim_node import Claim
 from pyoco_server.services.claims.claim_queue import ClaimFilter
 from pyoco_server.services.executions.service import NewExecution
@@ -210,3 +211,22 @@ def _command(
         attempt=values.get("attempt"),
         worker_id=by,
     )
+
+
+async def batch_runner(world: World) -> None:
+    """Ends batches of requests in their engine, some with a failure, in any order; some are lost there."""
+    engine = world.shared.engine
+    while True:
+        await asyncio.sleep(world.random.uniform(0.05, 0.5))
+        # What runs on after the end of its request is left to be found.
+        running = [key for key in engine.running() if not world.state(key[0]).status.is_terminal]
+        if not running:
+            continue
+        request_id, number = world.random.choice(running)
+        draw = world.random.random()
+        if draw < 0.1 and not world.settling:
+            engine.set_state(request_id, number, BatchState.MISSING)
+        elif draw < 0.3:
+            engine.set_state(request_id, number, BatchState.FAILED, BatchOutcome(error="it failed"))
+        else:
+            engine.set_state(request_id, number, BatchState.SUCCEEDED)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyoco_server.domain.execution.events import StoredCommit
 from pyoco_server.domain.execution.state import Execution, NodeStatus
 from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 from pyoco_server.domain.queries.steps import WaitQuery
 from pyoco_server.ports import RunIndex
 from simulation.requests import Response
@@ -42,7 +43,7 @@ class IndexSeen:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """`ends` are the executions as their final logs have them. `quiet`: they became idle in time. `troubles` are logged
-    and uncaught errors.
+    and uncaught errors. `batches_running` are those of requests that run in their engine at the end.
     """
 
     logs: Mapping[RunId, Log]
@@ -52,13 +53,14 @@ class Evidence:
     responses: tuple[Response, ...]
     quiet: bool
     troubles: tuple[str, ...]
+    batches_running: tuple[tuple[RunId, int], ...] = ()
 
 
 def is_at_rest(execution: Execution) -> bool:
     """Whether it is finished, or waits for its start, a person without a deadline, or the client of an open graph."""
     if execution.status.is_terminal:
         return True
-    if execution.cancel is not None:
+    if execution.cancel is not None or execution.request.flow_name == REQUEST_FLOW:
         return False
     if execution.started_at is None or execution.graph is None:
         return True

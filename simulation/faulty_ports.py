@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
-from pyoco_server.errors import BrokerUnavailable, Unanswered
+from pyoco_server.domain.pdca.recheck import Batch
+from pyoco_server.errors import BrokerUnavailable, EngineDown, Unanswered
 from pyoco_server.ports import SnapshotSeen
+from pyoco_server.ports.pdca import BatchEngine, BatchOutcome, BatchState
 from pyoco_server.stores import Feed, LogSeen
 from simulation.loop import SeededLoop
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -88,6 +92,42 @@ class _Guarded:
     @property
     def last_revision(self) -> Any:
         return self._port.last_revision  # type: ignore[attr-defined]
+
+
+class EngineOnTheWay:
+    """The engine of batches as one gateway reaches it."""
+
+    def __init__(self, engine: BatchEngine, way: Way) -> None:
+        self._engine = engine
+        self._way = way
+        self.name, self.concurrency = engine.name, engine.concurrency
+        self.poll_interval_sec, self.run_id = engine.poll_interval_sec, engine.run_id
+
+    async def check(self) -> None:
+        await self._reached(self._engine.check())
+
+    async def start(self, batch: Batch) -> None:
+        await self._reached(self._engine.start(batch))
+
+    async def states(self, batches: Sequence[Batch]) -> Mapping[int, BatchState]:
+        return await self._reached(self._engine.states(batches))
+
+    async def outcome(self, batch: Batch) -> BatchOutcome:
+        return await self._reached(self._engine.outcome(batch))
+
+    async def cancel(self, batch: Batch) -> None:
+        await self._reached(self._engine.cancel(batch))
+
+    async def _reached(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            await self._way.there()
+            result = await call
+            await self._way.back()
+        except BrokerUnavailable as error:
+            raise EngineDown from error
+        finally:
+            call.close()
+        return result
 
 
 class FeedOnTheWay(Feed):

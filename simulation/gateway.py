@@ -29,14 +29,16 @@ from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult
 from pyoco_server.services.executions.execution_cache import ExecutionCache
 from pyoco_server.services.executions.service import ExecutionService
+from pyoco_server.services.gateway_roster import GatewayRoster
 from pyoco_server.services.idempotency import Answered, Asked, IdempotentAttempt, find_earlier
 from pyoco_server.services.loops import log_and_continue
 from pyoco_server.services.maintenance import cancels
 from pyoco_server.services.maintenance.snapshots import SnapshotRepairer
+from pyoco_server.services.pdca.driver import BatchDriver
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.testing.index import MemoryRunIndex
-from simulation.faulty_ports import FeedOnTheWay, Way
+from simulation.faulty_ports import EngineOnTheWay, FeedOnTheWay, Way
 from simulation.loop import SeededLoop
 from simulation.ports import LoopClock, SharedStores
 from simulation.requests import REFUSED, Request, Response
@@ -73,14 +75,20 @@ class SeededGateway:
         )
         queue = ClaimQueue(self.index, self.follower, self.stores.clock)
         self.claims = ClaimService(executions=self.executions, lists=lists, queue=queue)
+        # Each gateway owns everything, as long as it has not heard of the others.
+        engine, roster = EngineOnTheWay(shared.engine, way), GatewayRoster(own_id=name)
+        self._batches = BatchDriver(self.executions, self.index, engine, roster, first_retry_sec=0.2)
         self._repairer = SnapshotRepairer(self.stores, self.index, feed, self.executions.queued)
 
     @property
     def is_dead(self) -> bool:
         return self._way.dead
 
-    def start(self) -> None:
+    def start(self, *, drives_requests: bool) -> None:
         """Starts the background tasks."""
+        if drives_requests:
+            self.follower.on_indexed(self._batches.on_indexed)
+            self._own(self._batches.run()).add_done_callback(self._tasks.pop)
         for work in (
             self.follower.run(),
             self.executions.cache.run(),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from pyoco_server.domain.execution.events import NodeFailed, NodeSucceeded
 from pyoco_server.domain.execution.snapshot import run_status
-from pyoco_server.domain.execution.state import Execution, NodeStatus
+from pyoco_server.domain.execution.state import Execution, NodeStatus, Status
 from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 from simulation.evidence import Evidence, Finding, IndexSeen, NodeAt, is_at_rest
 from simulation.history_invariants import (
     after_the_end,
@@ -75,6 +78,33 @@ def unlike_the_snapshots(evidence: Evidence) -> Iterator[Finding]:
         yield from _unlike(index, claimable, waits, known)
 
 
+def batches_left_running(evidence: Evidence) -> Iterator[Finding]:
+    for run_id, number in evidence.batches_running:
+        if evidence.ends[run_id].status.is_terminal:
+            yield run_id, f"batch {number} runs although its request is {run_status(evidence.ends[run_id])}"
+
+
+def batches_that_do_not_add_up(evidence: Evidence) -> Iterator[Finding]:
+    for run_id, execution in evidence.ends.items():
+        if execution.request.flow_name != REQUEST_FLOW:
+            continue
+        ends = Counter(
+            event.node_id
+            for stored in evidence.logs[run_id]
+            for event in stored.commit.events
+            if isinstance(event, NodeSucceeded | NodeFailed)
+        )
+        statuses = {node.status for node in execution.nodes.values()}
+        if any(number > 1 for number in ends.values()):
+            yield run_id, f"batches have ended more than once: {dict(ends)}"
+        if execution.status is Status.COMPLETED and statuses != {NodeStatus.SUCCEEDED}:
+            yield run_id, f"it is COMPLETED, its batches are {statuses}"
+        if execution.status is Status.FAILED and (
+            len(ends) < len(execution.nodes) or NodeStatus.FAILED not in statuses
+        ):
+            yield run_id, f"it is FAILED, its batches are {statuses}"
+
+
 def unexpected(evidence: Evidence) -> Iterator[Finding]:
     for trouble in evidence.troubles:
         yield "world", trouble
@@ -94,6 +124,8 @@ INVARIANTS: Mapping[str, Check] = {
     "accepted requests that were not done": not_done,
     "snapshots unlike their log": unlike_their_log,
     "indexes unlike the snapshots": unlike_the_snapshots,
+    "batches that run after the end of their request": batches_left_running,
+    "requests whose batches do not add up": batches_that_do_not_add_up,
     "unexpected errors": unexpected,
 }
 

@@ -35,6 +35,8 @@ class Plan:
     people: bool
     answers_come: bool
     """Whether people answer every wait in the end; otherwise some executions stay waiting."""
+    requests: int = 0
+    """Requests of the PDCA API, of three batches each, which all gateways drive at once."""
 
 
 def drawn(random: Random) -> Plan:

@@ -36,8 +36,10 @@ from pyoco_server.stores import (
     WorkerRegistry,
 )
 from pyoco_server.testing.artifacts import MemoryArtifactStore
+from pyoco_server.testing.batch_engine import MemoryBatchEngine
 from pyoco_server.testing.broker import MemoryKeyValue, MemorySubjectLog
 from pyoco_server.testing.job_queue import MemoryJobQueue
+from pyoco_server.testing.presence import MemoryPresence
 from pyoco_server.testing.signals import MemorySignals
 from pyoco_server.testing.wheel_store import MemoryWheelStore
 from simulation.faulty_ports import Faults, Way
@@ -51,6 +53,7 @@ _CALLS = {
     "graphs": ("get",),
     "signals": ("tell",),
     "queue": ("publish",),
+    "artifacts": ("put",),
 }
 
 
@@ -169,6 +172,8 @@ class SharedStores:
         events, runs = MemorySubjectLog(), MemoryKeyValue(loop.time)
         self.log, self.snapshots = SeededLog(events), SeededSnapshots(runs)
         self.feed = SeededFeed(runs, events)
+        self.engine = MemoryBatchEngine(concurrency=2)
+        self.engine.poll_interval_sec = 0.2
         clock = LoopClock(loop)
         self.truth = Stores(
             broker=Way(loop, Random(0), Faults(0.0)),
@@ -179,6 +184,7 @@ class SharedStores:
             dead_letters=DeadLetters(MemorySubjectLog()),
             registry=WorkerRegistry(MemoryKeyValue(loop.time)),
             signals=MemorySignals(),
+            presence=MemoryPresence(),
             wheels=MemoryWheelStore(clock),
             wheel_history=WheelHistory(MemoryKeyValue(loop.time)),
             graphs=GraphStore(MemoryKeyValue(loop.time)),

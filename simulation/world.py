@@ -25,6 +25,7 @@ from simulation.loop import BEGINNING, SeededLoop
 from simulation.plan import Plan
 from simulation.ports import SharedStores
 from simulation.requests import Request, Response
+from support.pdca import creation
 
 # Time limit to become idle after the last fault, by the clock of the loop.
 SETTLE_SEC = 90.0
@@ -108,7 +109,7 @@ class World:
     def is_over(self) -> bool:
         """Whether all executions of the plan are finished."""
         runs = self.shared.log.commits
-        is_complete = len(runs) >= len(self.plan.graphs) + self.plan.open_executions
+        is_complete = len(runs) >= len(self.plan.graphs) + self.plan.open_executions + self.plan.requests
         return is_complete and all(self.state(run_id).status.is_terminal for run_id in runs)
 
     def note(self, words: str) -> None:
@@ -143,6 +144,8 @@ class World:
                 await self._begun(graph)
             else:
                 await self.shared.truth.graphs.put(None, graph)
+        for _ in range(self.plan.requests):
+            await self._requested()
         for _ in range(self.plan.gateways):
             self._new_gateway()
 
@@ -162,13 +165,19 @@ class World:
             execution = (await commit(self.shared.truth, execution, command, GATEWAY)).execution
         await self.shared.truth.snapshots.advance(execution, create=True)
 
+    async def _requested(self) -> None:
+        """Stores a request of the PDCA API as a gateway does that is killed before it starts it."""
+        execution = empty_execution(self.shared.truth.ids.run_id())
+        created = await commit(self.shared.truth, execution, creation(self.loop.time()), GATEWAY)
+        await self.shared.truth.snapshots.advance(created.execution, create=True)
+
     def _new_gateway(self) -> None:
         way = Way(self.loop, self.random, self.faults)
         ahead = self.random.random() * self.plan.ahead_sec
         name = f"gateway-{len(self.gateways) + self.crashes + 1}"
         gateway = SeededGateway(name, self.loop, self.random, self.shared, way, ahead)
         self.gateways.append(gateway)
-        gateway.start()
+        gateway.start(drives_requests=self.plan.requests > 0)
 
     def _crash(self) -> None:
         victim = self.gateways.pop(int(self.random.random() * len(self.gateways)))
@@ -264,6 +273,7 @@ class World:
                 for gateway in self.gateways
             ),
             responses=tuple(self.responses),
+            batches_running=tuple(self.shared.engine.running()),
             quiet=quiet,
             troubles=(),
         )

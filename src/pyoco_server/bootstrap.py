@@ -15,6 +15,7 @@ from pyoco_server.adapters.jetstream.artifact_store import JetStreamArtifactStor
 from pyoco_server.adapters.jetstream.broker import JetStreamKeyValue, JetStreamSubjectLog
 from pyoco_server.adapters.jetstream.connect import Connection
 from pyoco_server.adapters.jetstream.job_queue import JetStreamJobQueue
+from pyoco_server.adapters.jetstream.presence import JetStreamPresence
 from pyoco_server.adapters.jetstream.signals import JetStreamSignals
 from pyoco_server.adapters.jetstream.topology import Facts, ensure_resources
 from pyoco_server.adapters.jetstream.wheel_store import JetStreamWheelStore
@@ -41,7 +42,7 @@ from pyoco_server.services.executions.rerun import RerunService
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.fleet_view import FIRST_FILL_WAIT_SEC, FleetView
 from pyoco_server.services.flows import FlowService
-from pyoco_server.services.gateway_roster import GatewayRoster
+from pyoco_server.services.gateway_roster import GatewayRoster, RosterKeeper
 from pyoco_server.services.graphs import GraphService
 from pyoco_server.services.loops import Periodic
 from pyoco_server.services.maintenance.periodic import maintenance_jobs
@@ -57,6 +58,7 @@ from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
@@ -123,12 +125,16 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
             connection.on_reconnect(indexer.hurry)
             async with _other_engine(config, stores) as engine, asyncio.TaskGroup() as group:
                 services = build_services(stores, index, indexer, config, authenticator, engine, results=results)
+                roster = RosterKeeper(services.roster, stores.presence, connection, stores.clock)
+                connection.on_reconnect(roster.arrive)
+                await roster.open()
                 jobs = maintenance_jobs(stores, index, feed, config, services.fleet, services.executions.queued)
                 tasks = [
                     group.create_task(work)
                     for work in (
                         indexer.run(),
                         services.fleet.run(),
+                        roster.run(),
                         _run_when_caught_up(indexer, jobs),
                         services.executions.cache.run(),
                         services.claims.queue.run(),
@@ -146,6 +152,7 @@ async def open_gateway(config: NatsBackendConfig) -> AsyncIterator[Services]:
                     await services.fleet.wait_caught_up(FIRST_FILL_WAIT_SEC)
                     yield services
                 finally:
+                    roster.leave()
                     services.end_streams()
                     await services.executions.cache.flush(progress=True)
                     for task in tasks:
@@ -164,6 +171,7 @@ def build_services(
 ) -> Services:
     """The services over these stores; nothing runs yet. Without an engine, workers run the batches of requests."""
     fleet = FleetView(stores.registry, stores.broker, stores.clock, config)
+    roster = GatewayRoster(own_id=stores.ids.instance_id())
     topics = RunTopics(stores, config, _most_streams(config))
     cache = ExecutionCache(stores, on_ready=indexer.look_now)
     executions = ExecutionService(stores=stores, cache=cache, config=config, find_flow=fleet.find_flow)
@@ -174,7 +182,6 @@ def build_services(
     projector = ResultProjector(stores, index, indexer, results, tables, retention_sec=config.run_retention_sec)
     strategies = StrategyService(stores=stores, results=results, tables=tables, projector=projector)
     indexer.on_indexed(projector.on_indexed)
-    roster = GatewayRoster(own_id=stores.ids.instance_id())
     watch = None if engine is None else EngineWatch(engine)
     if engine is None:
         tag, concurrency = config.pdca_tag or config.default_tag, config.pdca_concurrency
@@ -196,11 +203,12 @@ def build_services(
         flows=FlowService(fleet=fleet, lists=lists),
         wheels=WheelService(stores),
         fleet=fleet,
+        roster=roster,
+        rate_limiter=RateLimiter(config, roster, stores.clock),
         metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
         readiness=ReadinessService(stores, indexer),
-        roster=roster,
         batch_engine=engine,
         batches=batches,
         requests=RequestService(executions=executions, strategies=strategies, engine=engine, wake=batches.wake),
@@ -241,6 +249,12 @@ async def open_api_keys(config: NatsBackendConfig) -> AsyncIterator[ApiKeys]:
     async with _connected(config, "pyoco-server-admin") as (connection, facts):
         store = api_keys_on(connection, facts, config)
         yield ApiKeys(store=store, clock=SystemClock(), ids=SystemIds(), pepper=Pepper(config.auth_pepper))
+
+
+@asynccontextmanager
+async def open_strategies(config: NatsBackendConfig) -> AsyncIterator[StrategyStore]:
+    async with _connected(config, "pyoco-server-admin") as (connection, facts):
+        yield StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts))
 
 
 def _authenticator(
@@ -308,6 +322,7 @@ def stores_on(connection: Connection, facts: Facts, config: NatsBackendConfig) -
         dead_letters=DeadLetters(dlq, default_tag=config.default_tag),
         registry=WorkerRegistry(bucket(config.workers_kv_bucket)),
         signals=JetStreamSignals(connection),
+        presence=JetStreamPresence(connection, stored_prefix=config.stored_subject_prefix),
         wheels=JetStreamWheelStore(connection, config, facts, clock),
         wheel_history=WheelHistory(bucket(config.wheel_history_kv_bucket)),
         graphs=GraphStore(bucket(config.graphs_kv_bucket)),

@@ -22,6 +22,8 @@ T = TypeVar("T")
 # A hundred years: more than any sensible value, and far from overflowing the broker's nanoseconds.
 MAX_SECONDS = 100 * 365 * 86400.0
 MIB = 1024 * 1024
+# A thousand a second: more from one caller is not worth counting.
+MAX_PER_MIN = 60_000
 WORDS_FOR_YES = ("1", "true", "yes", "on")
 WORDS_FOR_NO = ("0", "false", "no", "off")
 LOCAL_DATA_FOLDER = Path(".pyoco")
@@ -285,6 +287,12 @@ class NatsBackendConfig:
     http_max_watchers: int = _setting(
         5000, _whole(0), "Most streams open at a time: of runs, events and logs, and WebSockets."
     )
+    http_max_streams_per_caller: int = _setting(
+        0,
+        _whole(0),
+        "Most streams of a caller at one gateway: an API key, the subject of a token, else an address. 0: as many as "
+        "leave room for other callers and tenants.",
+    )
     http_watch_heartbeat_sec: float = _setting(15.0, ABOVE_ZERO, "How often the stream of a run shows life.")
     jobs_default_flow: str = _setting("main", FLOW_NAME, "Flow of a job that names none (POST /jobs).")
     http_auth_mode: str = _setting(
@@ -309,6 +317,36 @@ class NatsBackendConfig:
     idempotency_kv_bucket: str = _setting("pyoco_idempotency", NAME, "Bucket of requests with an idempotency key.")
     idempotency_ttl_sec: float = _setting(
         86_400.0, FROM_A_MINUTE, "How long a request with an idempotency key is remembered."
+    )
+
+    # Rate limits (of all gateways together; a caller is an API key, the subject of a token, else an address)
+    rate_limit_read_per_min: int = _setting(
+        600, _whole(0, MAX_PER_MIN), "Reads of `/pdca` and `/gui` per caller and minute. 0: no limit."
+    )
+    rate_limit_write_per_min: int = _setting(
+        120, _whole(0, MAX_PER_MIN), "Changes at `/pdca` per caller and minute. 0: no limit."
+    )
+    rate_limit_bulk_per_min: int = _setting(
+        10, _whole(0, MAX_PER_MIN), "`POST /pdca/recheck_all` per caller and minute. 0: no limit."
+    )
+    rate_limit_api_read_per_min: int = _setting(
+        0, _whole(0, MAX_PER_MIN), "Reads of all other APIs per caller and minute. 0: no limit."
+    )
+    rate_limit_api_write_per_min: int = _setting(
+        0,
+        _whole(0, MAX_PER_MIN),
+        "Changes at all other APIs per caller and minute; claims and reports of workers over HTTP count. 0: no limit.",
+    )
+    rate_limit_unauthenticated_per_min: int = _setting(
+        600,
+        _whole(0, MAX_PER_MIN),
+        "Requests without valid credentials per address and minute, where credentials are needed. 0: no limit.",
+    )
+    rate_limit_burst_sec: int = _setting(
+        60,
+        _whole(1, 60),
+        "How many seconds of a quota a caller that was quiet may use at once. 60: the quota of the whole minute; 6: in "
+        "no minute more than a tenth above the quota.",
     )
     dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
 

@@ -378,6 +378,14 @@ class TooManyWatchers(PyocoError, number=38, kind=Kind.UNAVAILABLE):
     hint_ja = "不要なストリームを閉じるか、PYOCO_HTTP_MAX_WATCHERS を上げるか、別の Gateway を使ってください。"
 
 
+class TooManyStreams(PyocoError, number=125, kind=Kind.RATE_LIMITED):
+    """this caller has too many open streams"""
+
+    message_ja = "この呼び出し元が開いているストリームが多すぎます"
+    hint = "Close streams that are no longer needed, or raise PYOCO_HTTP_MAX_STREAMS_PER_CALLER."
+    hint_ja = "不要なストリームを閉じるか、PYOCO_HTTP_MAX_STREAMS_PER_CALLER を上げてください。"
+
+
 class WheelCorrupt(PyocoError, number=39, kind=Kind.INTERNAL):
     """the stored bytes of a wheel are not those that were uploaded"""
 

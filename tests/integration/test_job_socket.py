@@ -305,6 +305,28 @@ async def test_sockets_above_the_limit_are_closed_for_a_later_retry(broker: Brok
     assert ([frame["code"] for frame in frames], code) == (["TOO_MANY_WATCHERS"], 1013)
 
 
+async def test_sockets_above_the_limit_of_a_caller_are_closed_for_a_later_retry(broker: Broker, tmp_path: Path) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path, http_max_streams_per_caller=1)) as gateway:
+        run_id = await submit(gateway.client)
+        async with joined(gateway, run_id) as first, joined(gateway, run_id) as second:
+            await next_frame(first, "status")
+
+            frames, code = await to_the_close(second)
+
+    assert ([frame["code"] for frame in frames], code) == (["TOO_MANY_STREAMS"], 1013)
+
+
+async def test_sockets_above_the_rate_limit_are_closed_for_a_later_retry(broker: Broker, tmp_path: Path) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path, rate_limit_api_read_per_min=1)) as gateway:
+        run_id = await submit(gateway.client)
+        async with joined(gateway, run_id) as first, joined(gateway, run_id) as second:
+            await next_frame(first, "status")
+
+            _, code = await to_the_close(second)
+
+    assert code == 1013
+
+
 async def test_during_an_outage_new_sockets_are_closed_and_open_ones_kept(broker: Broker, gateway: Gateway) -> None:
     run_id = await submit(gateway.client)
     async with joined(gateway, run_id) as socket:

@@ -116,6 +116,12 @@ OPERATIONS = [
     "DELETE /jobs/{id}/tags/{tag}",
     "GET /tags",
     "GET /jobs/{id}/logs",
+    "POST /pdca/recheck",
+    "POST /pdca/recheck_all",
+    "GET /pdca/recheck/{request_id}",
+    "GET /gui/requests/{request_id}",
+    "GET /gui/artifacts/{id}/url",
+    "GET /gui/artifacts/{id}",
     "GET /metrics",
 ]
 # The document cannot forbid anything about them.
@@ -153,6 +159,13 @@ def runs(address: str) -> list[str]:
     return ids
 
 
+@pytest.fixture(scope="module")
+def requests(address: str) -> list[str]:
+    """The id of a request for a recheck, which has no batches."""
+    body, key = {"window": {"lookback_days": 7}, "reason": "test"}, {"Idempotency-Key": "documented"}
+    return [httpx.post(f"{address}/pdca/recheck_all", json=body, headers=key).json()["request_id"]]
+
+
 @pytest.fixture
 def executions(address: str) -> list[str]:
     """Ids of executions that exist: of a graph whose first node is ready, of an open one with a node at work, and one
@@ -174,7 +187,12 @@ def document(address: str) -> schemathesis.BaseSchema:
 
 @pytest.mark.parametrize(("name", "mode"), CASES)
 def test_every_response_conforms_to_the_document(
-    document: schemathesis.BaseSchema, runs: list[str], executions: list[str], name: str, mode: GenerationMode
+    document: schemathesis.BaseSchema,
+    runs: list[str],
+    executions: list[str],
+    requests: list[str],
+    name: str,
+    mode: GenerationMode,
 ) -> None:
     method, path = name.split(" ")
     operation = document[path][method]
@@ -186,6 +204,7 @@ def test_every_response_conforms_to_the_document(
             "id": st.sampled_from([None, *there]),
             "executionId": st.sampled_from([None, *executions]),
             "nodeId": st.sampled_from([None, NODE, NEXT]),
+            "request_id": st.sampled_from([None, *requests]),
         }
     )
 
@@ -303,10 +322,13 @@ def test_the_document_has_every_path_and_every_error(address: str) -> None:
         media_type = "application/json"
         if path.startswith(("/jobs", "/tags")):
             model, media_type = "JobProblem", "application/problem+json"
+        if path.startswith(("/pdca", "/gui")):
+            model = "PdcaProblem"
         problem = {"$ref": f"#/components/schemas/{model}"}
         for operation in operations.values():
             failures = {code: response for code, response in operation["responses"].items() if code >= "400"}
-            assert path == "/health" or "503" in failures
+            outage = "500" if model == "PdcaProblem" else "503"
+            assert path == "/health" or outage in failures
             assert all(response["content"][media_type]["schema"] == problem for response in failures.values())
 
 

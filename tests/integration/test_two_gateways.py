@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pyoco_server.bootstrap import open_stores
+from pyoco_server.bootstrap import open_gateway, open_stores
 from pyoco_server.config import NatsBackendConfig
 from support.broker import Broker
 from support.gateways import gateway_settings, listed, serving, submit, wait_for_status
+from support.runs import until
 from support.streams import listening, until_status, watching
 from support.workers import at_work
 
@@ -75,3 +77,27 @@ async def test_concurrent_cancels_at_two_gateways_are_one_cancel(
 
     assert [response.status_code for response in responses] == [200, 200]
     assert shown[0]["cancel"] == shown[1]["cancel"]
+
+
+async def test_gateways_know_each_other_until_one_stops(ours: NatsBackendConfig, theirs: NatsBackendConfig) -> None:
+    async with open_gateway(ours) as first:
+        async with open_gateway(theirs) as second:
+            await until(lambda: first.roster.size == second.roster.size == 2)
+            owners = [first.roster.owns("run") for _ in range(2)] + [second.roster.owns("run")]
+        await until(lambda: first.roster.size == 1)
+
+    assert sorted(owners[1:]) == [False, True]
+
+
+async def test_gateways_with_other_names_on_the_same_broker_are_not_of_the_same_roster(
+    ours: NatsBackendConfig, theirs: NatsBackendConfig
+) -> None:
+    other = replace(
+        theirs, stored_subject_prefix="other.stored", events_stream="OTHER", events_subject_prefix="other.events",
+        logs_stream="OTHER_LOGS", logs_subject_prefix="other.logs",
+    )  # fmt: skip
+    async with open_gateway(ours) as first, open_gateway(other) as second, open_gateway(theirs) as third:
+        await until(lambda: first.roster.size == 2)
+
+        assert second.roster.size == 1
+        assert third.roster.live() == first.roster.live()

@@ -122,6 +122,19 @@ async def test_more_streams_than_the_limit_are_rejected_until_later(broker: Brok
         assert response.headers["retry-after"].isdigit()
 
 
+@ALL_STREAMS
+async def test_more_streams_than_a_caller_may_have_are_rejected_with_429(
+    broker: Broker, tmp_path: Path, path: str
+) -> None:
+    async with listening(gateway_settings(broker.url, tmp_path, http_max_streams_per_caller=1)) as gateway:
+        run_id = await submit(gateway.client)
+        async with reading(gateway, path, run_id):
+            response = await gateway.client.get(path.format(run_id), headers=SSE)
+
+        assert (response.status_code, "TOO_MANY" in response.text or "ERR-PYOCO-0125" in response.text) == (429, True)
+        assert response.headers["retry-after"].isdigit()
+
+
 async def test_a_greedy_tenant_is_refused_before_another_finds_no_room(broker: Broker, tmp_path: Path) -> None:
     settings = gateway_settings(broker.url, tmp_path, http_max_watchers=20, http_auth_mode="api_key")
     greedy, modest = [api_key_headers(await hand_out(settings, tenant)) for tenant in ("greedy", "modest")]

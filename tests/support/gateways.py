@@ -13,11 +13,15 @@ import httpx
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
 
+NO_LIMITS = {
+    f"rate_limit_{limit}_per_min": 0 for limit in ("read", "write", "bulk", "api_read", "api_write", "unauthenticated")
+}
 FINISHED = ("COMPLETED", "FAILED", "CANCELLED")
 
 
 def gateway_settings(url: str, folder: Path, **changed: Any) -> NatsBackendConfig:
-    values: dict[str, Any] = {"index_path": str(folder / "runs.sqlite"), "data_dir": str(folder / "none")}
+    """Without rate limits, because tests poll and repeat quickly."""
+    values: dict[str, Any] = {"index_path": str(folder / "runs.sqlite"), "data_dir": str(folder / "none")} | NO_LIMITS
     return NatsBackendConfig(nats_url=url, **values | changed)
 
 

@@ -1,4 +1,4 @@
-"""`pyoco-server-admin`: creates, lists and revokes API keys. Talks to the broker, not to a gateway.
+"""`pyoco-server-admin`: manages API keys, and imports strategies. Talks to the broker, not to a gateway.
 
 Stdout has only the key, the list or the record; messages go to stderr.
 """
@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer import Argument, Option
 
 from pyoco_server.cli import output
+from pyoco_server.cli.brokers import DataDir, NatsUrl, OutputOption, with_broker
 from pyoco_server.cli.output import localized, print_stderr
 from pyoco_server.cli.stdout import show, write, write_json
+from pyoco_server.cli.strategies import strategies
 from pyoco_server.cli.suggestions import invalid
 from pyoco_server.cli.tables import Table
 from pyoco_server.cli.times import parse_duration
@@ -23,6 +25,7 @@ from pyoco_server.domain.auth.scopes import USUAL_SCOPES, parse_scopes, scope_na
 from pyoco_server.errors import InvalidUsage
 
 if TYPE_CHECKING:
+    from pyoco_server.config import NatsBackendConfig
     from pyoco_server.domain.auth.api_keys import ApiKey
     from pyoco_server.services.auth.api_keys import ApiKeys
 
@@ -37,16 +40,12 @@ HUNDRED_YEARS_SEC = 100 * 365 * 86400
 app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, context_settings=HELP_NAMES)
 api_key = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, help="API keys of the gateway.")
 app.add_typer(api_key, name="api-key")
-
-
-NatsUrl = Annotated[str | None, Option("--nats-url", help="Where NATS is (PYOCO_NATS_URL).")]
-DataDir = Annotated[str | None, Option("--data-dir", help="Data folder of a local `pyoco-server up`.")]
-OutputOption = Annotated[Literal["json", "table"], Option("--output", help="What to print.")]
+app.add_typer(strategies, name="strategies")
 
 
 @app.callback()
 def admin(version: VersionOption = False) -> None:
-    """Manage access to the gateway."""
+    """Manage access to the gateway, and its strategies."""
 
 
 @api_key.command(epilog=EXAMPLE)
@@ -122,22 +121,13 @@ def revoke(
 
 
 def _with_keys(work: Callable[[ApiKeys], Awaitable[T]], nats_url: str | None, data_dir: str | None) -> T:
-    import asyncio
+    async def do(config: NatsBackendConfig) -> T:
+        from pyoco_server.bootstrap import open_api_keys
 
-    from pyoco_server.bootstrap import locate_broker, open_api_keys
-    from pyoco_server.cli.process import find_broker
-    from pyoco_server.config import NatsBackendConfig
-
-    config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir)
-    if nats_url is None and data_dir is not None and locate_broker(config) is config:
-        raise InvalidUsage(f"no pyoco-server is up with the data folder {data_dir}; start it, or give --nats-url")
-    config = find_broker(config, nats_url, data_dir)
-
-    async def do() -> T:
         async with open_api_keys(config) as keys:
             return await work(keys)
 
-    return asyncio.run(do())
+    return with_broker(do, nats_url, data_dir)
 
 
 def _as_json(record: ApiKey) -> dict[str, Any]:

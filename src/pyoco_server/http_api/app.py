@@ -23,13 +23,15 @@ from pyoco_server.http_api.api.jobs import routes as jobs
 from pyoco_server.http_api.api.jobs import stream_routes as jobs_streams
 from pyoco_server.http_api.api.jobs import ws_routes as jobs_sockets
 from pyoco_server.http_api.api.pdca import artifact_routes as artifacts
+from pyoco_server.http_api.api.pdca import gui_routes as pdca_gui
 from pyoco_server.http_api.api.pdca import recheck_routes as rechecks
+from pyoco_server.http_api.api.pdca import strategy_routes as pdca_strategies
 from pyoco_server.http_api.api.runs import log_routes as runs_logs
 from pyoco_server.http_api.api.runs import rerun_routes as runs_rerun
 from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.api.runs import watch_routes as watch
 from pyoco_server.http_api.api.runs import yaml_routes as runs_yaml
-from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware import authentication, rate_limits
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.openapi import docs_page
@@ -59,6 +61,8 @@ WITH_ROUTES = (
     graphs,
     flows,
     rechecks,
+    pdca_strategies,
+    pdca_gui,
     artifacts,
     metrics,
     health,
@@ -103,7 +107,9 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
     query_names.install(app)
+    rate_limits.install_routes(app, settings)
     authentication.install(app, settings)
+    rate_limits.install_credentials(app, settings)
     problems.install(app)
     app.state.http_durations = request_durations()
     app.add_middleware(

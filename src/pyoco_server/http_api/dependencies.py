@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.errors import PyocoError
+from pyoco_server.http_api.protocol.callers import limited_caller
 from pyoco_server.http_api.protocol.query_names import MOST_GIVEN
 from pyoco_server.http_api.protocol.request_parsing import caller_of, services_of
 from pyoco_server.services.auth.tickets import TicketService
@@ -60,6 +61,10 @@ async def _caller(request: Request) -> Caller:
     return caller_of(request)
 
 
+async def _holder(request: Request) -> str:
+    return limited_caller(request.scope).name
+
+
 def given_once(refusal: type[PyocoError], *, repeatable: Container[str] = ()) -> Any:
     """Reject a filter that is given twice: only one of both would count."""
 
@@ -100,3 +105,5 @@ RequestsDep = Annotated[RequestService, _service("requests")]
 ArtifactsDep = Annotated[ArtifactService, _service("artifacts")]
 DeadLettersDep = Annotated[DeadLetterService, _service("dead_letters")]
 CallerDep = Annotated[Caller, Depends(_caller)]
+# Whose stream it is, for the limit per caller.
+HolderDep = Annotated[str, Depends(_holder)]

@@ -71,6 +71,7 @@ __all__ = [
     "PyocoClientError",
     "PyocoHttpClient",
     "PyocoHttpError",
+    "RateLimited",
     "Reason",
     "RecentRuns",
     "Replayed",

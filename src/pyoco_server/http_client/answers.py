@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pyoco_server.http_client.errors import (
     GatewayUnreachable,
     PyocoHttpError,
+    RateLimited,
     SubmitUncertain,
     Unavailable,
     UnexpectedAnswer,
@@ -28,7 +29,7 @@ FAILURES = (httpx.RequestError, PyocoHttpError)
 class FailureKind(Enum):
     """What is known about a request that failed."""
 
-    NOT_SENT = "no connection was made: the gateway has seen nothing"
+    NOT_SENT = "no connection was made, or the limit of a rate was reached: the gateway has carried out nothing"
     MAY_BE_DONE = "the gateway may have carried out the request"
     FINAL = "a repeat would get the same answer"
 
@@ -72,6 +73,8 @@ def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
 
 
 def failure_kind(failure: Failure) -> FailureKind:
+    if isinstance(failure, RateLimited):
+        return FailureKind.NOT_SENT
     if isinstance(failure, PyocoHttpError):
         return FailureKind.MAY_BE_DONE if isinstance(failure, Unavailable) else FailureKind.FINAL
     # A repeat meets the same certificate.

@@ -50,6 +50,8 @@ class Connection:
     timeout_sec: float
     policy: RetryPolicy
     timing: Timing = field(repr=False)
+    # Called with the seconds before a wait that a rate limit causes.
+    on_rate_limit: Callable[[float], None] | None = field(default=None, repr=False)
 
 
 def on_this_machine(address: str) -> bool:
@@ -67,6 +69,7 @@ def resolve_connection(
     api_key_header: str,
     language: str | None,
     timing: Timing,
+    on_rate_limit: Callable[[float], None] | None = None,
 ) -> Connection:
     """Arguments first, then the environment (PYOCO_SERVER, PYOCO_API_KEY, PYOCO_TOKEN), then the default."""
     if timeout <= 0:
@@ -85,7 +88,13 @@ def resolve_connection(
         headers["Authorization"] = f"Bearer {_sendable('token', token)}"
         basic_auth = None
     return Connection(
-        base_url=url, headers=headers, basic_auth=basic_auth, timeout_sec=timeout, policy=policy, timing=timing
+        base_url=url,
+        headers=headers,
+        basic_auth=basic_auth,
+        timeout_sec=timeout,
+        policy=policy,
+        timing=timing,
+        on_rate_limit=on_rate_limit,
     )
 
 

@@ -120,6 +120,26 @@ class Unavailable(PyocoHttpError):
     """The gateway cannot serve the request now; `retry_after` (seconds) is set if it said when to retry."""
 
 
+class RateLimited(Unavailable):
+    """This caller sends too many requests, or has too many streams; nothing was carried out.
+
+    `retry_after` is when to send again, `limit` the requests per minute, `remaining` what is left of them right now.
+    """
+
+    @property
+    def limit(self) -> int | None:
+        return self._count("x-ratelimit-limit")
+
+    @property
+    def remaining(self) -> int | None:
+        return self._count("x-ratelimit-remaining")
+
+    def _count(self, header: str) -> int | None:
+        value = self.response.headers.get(header, "")
+        # Python refuses to convert thousands of digits.
+        return int(value) if value.isascii() and value.isdigit() and len(value) < 16 else None
+
+
 class OrphanPossible(Unavailable):
     """The run was not accepted, but a part of it may have been stored."""
 
@@ -184,6 +204,8 @@ _BY_ID: dict[str, type[PyocoHttpError]] = {
     "ERR-PYOCO-0047": IdempotencyConflict,
     "ERR-PYOCO-0056": GraphNotFound,
     "ERR-PYOCO-0057": GraphVersionConflict,
+    "ERR-PYOCO-0092": RateLimited,
+    "ERR-PYOCO-0125": RateLimited,
 }
 _BY_STATUS: dict[int, type[PyocoHttpError]] = {
     **dict.fromkeys((400, 416, 421, 422), InvalidRequest),
@@ -192,7 +214,8 @@ _BY_STATUS: dict[int, type[PyocoHttpError]] = {
     404: NotFound,
     **dict.fromkeys((409, 412), Conflict),
     413: TooLarge,
-    **dict.fromkeys((429, 502, 503, 504), Unavailable),
+    429: RateLimited,
+    **dict.fromkeys((502, 503, 504), Unavailable),
 }
 
 

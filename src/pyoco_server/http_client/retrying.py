@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from pyoco_server.http_client import answers
 from pyoco_server.http_client.answers import Failure, FailureKind
 from pyoco_server.http_client.connection import Connection, RetryPolicy
-from pyoco_server.http_client.errors import PyocoHttpError
+from pyoco_server.http_client.errors import PyocoHttpError, RateLimited
 from pyoco_server.http_client.requests import Request
 
 MAX_RECONNECT_SEC = 30.0
@@ -29,6 +29,7 @@ class Retry:
         within = self._policy.within_sec + hold_sec
         self._within_sec = within if within_sec is None else max(0.0, min(within, within_sec))
         self._started_at: float | None = self._timing.monotonic()
+        self._on_rate_limit = connection.on_rate_limit
         self._may_be_done = may_be_done
         self.failures = 0
 
@@ -47,6 +48,7 @@ class Retry:
         is_too_late = elapsed_sec + pause > self._within_sec
         if is_too_late or self.failures > self._policy.retries or kind is FailureKind.FINAL:
             self._give_up(failure, request)
+        self._tell(failure, pause)
         return pause
 
     def reconnect_sec(self, failure: Failure | None, request: Request[Any], asked_sec: float | None) -> float:
@@ -63,7 +65,9 @@ class Retry:
             if isinstance(failure, PyocoHttpError):
                 asked_sec = failure.retry_after
         pause = backoff_sec(self.failures, self._policy, self._timing.luck())
-        return max(pause, min(asked_sec or 0.0, MAX_RECONNECT_SEC))
+        pause = max(pause, min(asked_sec or 0.0, MAX_RECONNECT_SEC))
+        self._tell(failure, pause)
+        return pause
 
     def _count(self, failure: Failure) -> tuple[float, FailureKind]:
         now = self._timing.monotonic()
@@ -73,6 +77,10 @@ class Retry:
         kind = answers.failure_kind(failure)
         self._may_be_done = self._may_be_done or kind is FailureKind.MAY_BE_DONE
         return now - self._started_at, kind
+
+    def _tell(self, failure: Failure | None, pause_sec: float) -> None:
+        if isinstance(failure, RateLimited) and self._on_rate_limit is not None:
+            self._on_rate_limit(pause_sec)
 
     def _give_up(self, failure: Failure, request: Request[Any]) -> NoReturn:
         if isinstance(failure, PyocoHttpError):

@@ -27,6 +27,7 @@ AREAS = {
         "requests",
         "sdk",
         "settings",
+        "strategies",
         "system",
         "usage",
         "validation",
@@ -36,7 +37,7 @@ AREAS = {
     # `--help` of the four programs.
     "commands": ("client", "programs"),
     # The OpenAPI document.
-    "openapi": ("common", "executions", "fleet", "jobs", "rechecks", "runs"),
+    "openapi": ("common", "executions", "fleet", "jobs", "rechecks", "runs", "strategies"),
 }
 
 

@@ -33,6 +33,8 @@ from pyoco_server.ports.job_queue import JobQueue as JobQueue
 from pyoco_server.ports.job_queue import StoredJob as StoredJob
 from pyoco_server.ports.job_queue import TagQueue as TagQueue
 from pyoco_server.ports.object_store import WheelStore as WheelStore
+from pyoco_server.ports.presence import Presence as Presence
+from pyoco_server.ports.presence import PresenceNews as PresenceNews
 from pyoco_server.ports.signals import Signals as Signals
 from pyoco_server.ports.strategy_results import StrategyResults as StrategyResults
 from pyoco_server.ports.system import Clock as Clock

@@ -25,6 +25,7 @@ from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
@@ -49,13 +50,14 @@ class Services:
     flows: FlowService
     wheels: WheelService
     fleet: FleetView
+    roster: GatewayRoster
+    rate_limiter: RateLimiter
     metrics: MetricsService
     tickets: TicketService
     dead_letters: DeadLetterService
     readiness: ReadinessService
     requests: RequestService
     artifacts: ArtifactService
-    roster: GatewayRoster
     batch_engine: BatchEngine
     batches: BatchDriver
     authenticator: Authenticator | None = None

@@ -10,7 +10,7 @@ import msgspec
 
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.ids import CommitId
-from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Signals, WheelStore
+from pyoco_server.ports import Broker, Clock, Durability, Ids, JobQueue, Presence, Signals, WheelStore
 from pyoco_server.ports.pdca import ArtifactStore
 from pyoco_server.stores import (
     DeadLetters,
@@ -52,6 +52,7 @@ class Stores:
     dead_letters: DeadLetters
     registry: WorkerRegistry
     signals: Signals
+    presence: Presence
     wheels: WheelStore
     wheel_history: WheelHistory
     graphs: GraphStore

@@ -65,6 +65,10 @@ class MemoryBatchEngine:
         if outcome is not None:
             self._outcomes[request_id, number] = outcome
 
+    def running(self) -> list[Key]:
+        """The batches that have not ended."""
+        return [key for key, state in self._states.items() if state not in _ENDED]
+
     def end_all(self) -> None:
         """End what runs with success."""
         for key, state in self._states.items():

@@ -16,6 +16,7 @@ from pyoco_server.errors import CredentialsMissing, InvalidApiKey, InvalidToken
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.api.runs import routes as runs
 from pyoco_server.http_api.middleware import authentication
+from pyoco_server.http_api.middleware.rate_limits import CredentialLimit
 from pyoco_server.http_api.middleware.rejection_log import MAX_LINES, WINDOW_SEC, RejectionLog
 from support.clocks import ManualClock
 
@@ -43,7 +44,7 @@ def test_every_route_that_is_not_open_is_guarded() -> None:
     app = create_app(KEYS)
 
     for route in app.router.routes:
-        is_guarded = isinstance(getattr(route, "app", None), authentication.Guard)
+        is_guarded = isinstance(getattr(route, "app", None), authentication.Guard | CredentialLimit)
         assert is_guarded == (authentication.required_scopes(route) is not None)
 
 

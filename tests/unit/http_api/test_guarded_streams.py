@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.api_keys import Pepper
 from pyoco_server.errors import InvalidToken
-from pyoco_server.http_api.middleware.authentication import CredentialsReader, Guard
+from pyoco_server.http_api.middleware.authentication import Access, CredentialsReader, Guard
 from pyoco_server.http_api.middleware.rejection_log import RejectionLog
 from pyoco_server.http_api.responses.streams import EventStream
 from pyoco_server.services.auth.api_key_cache import ApiKeyCache
@@ -78,7 +78,7 @@ async def guarded(request: Request, app: ASGIApp) -> list[Message]:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    await Guard(app, "/runs", frozenset(), CredentialsReader(CONFIG))(request.scope, request.receive, send)
+    await Guard(app, "/runs", Access(frozenset()), CredentialsReader(CONFIG))(request.scope, request.receive, send)
     return sent
 
 

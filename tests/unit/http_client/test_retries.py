@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.http_client import Conflict, Timing, Unavailable
+from pyoco_server.http_client import Conflict, GatewayUnreachable, RateLimited, SubmitUncertain, Timing, Unavailable
+from pyoco_server.http_client.answers import error_of
 from pyoco_server.http_client.connection import Connection, RetryPolicy
-from pyoco_server.http_client.requests import Request, get
+from pyoco_server.http_client.errors import PyocoHttpError
+from pyoco_server.http_client.requests import Request, change, get
 from pyoco_server.http_client.retrying import Retry, backoff_sec
 
 POLICY = RetryPolicy(retries=3, within_sec=10.0, base_sec=1.0, cap_sec=4.0)
@@ -67,3 +69,58 @@ def test_a_backoff_is_at_least_half_of_its_step_and_never_above_the_cap(failures
     pause = backoff_sec(failures, POLICY, luck)
 
     assert 0.5 <= pause <= POLICY.cap_sec
+
+
+def rate_limited(retry_after: float | None, headers: dict[str, str] | None = None) -> PyocoHttpError:
+    response = httpx.Response(429, headers=headers, request=SENT, content=b"{}")
+    error = error_of(response, 0.0)
+    error.retry_after = retry_after
+    return error
+
+
+def test_a_rate_limit_is_waited_for_and_its_wait_is_reported() -> None:
+    waits: list[float] = []
+    timing = Timing(monotonic=lambda: 0.0, luck=lambda: 1.0)
+    retry = Retry(replace(CONNECTION, timing=timing, on_rate_limit=waits.append))
+
+    pauses = [retry.pause_sec(rate_limited(7.0), REQUEST), retry.pause_sec(unavailable(8.0), REQUEST)]
+    pauses.append(retry.reconnect_sec(rate_limited(9.0), REQUEST, None))
+
+    assert pauses == [7.0, 8.0, 9.0]
+    assert waits == [7.0, 9.0]
+
+
+def test_a_rate_limit_that_lasts_too_long_is_an_error_and_no_wait() -> None:
+    waits: list[float] = []
+
+    with pytest.raises(RateLimited) as caught:
+        Retry(replace(CONNECTION, on_rate_limit=waits.append)).pause_sec(rate_limited(60.0), REQUEST)
+
+    assert caught.value.retry_after == 60.0
+    assert waits == []
+
+
+def test_a_rate_limited_submission_is_known_not_to_be_accepted() -> None:
+    timing = Timing(monotonic=lambda: 0.0, luck=lambda: 1.0)
+    retry = Retry(replace(CONNECTION, timing=timing))
+    submit: Request[object] = change("POST", "/runs", None, {}, creates=True)
+    retry.pause_sec(rate_limited(1.0), submit)
+    retry.failures = POLICY.retries
+
+    with pytest.raises(GatewayUnreachable) as caught:
+        retry.pause_sec(httpx.ConnectError("refused", request=SENT), submit)
+
+    assert not isinstance(caught.value, SubmitUncertain)
+
+
+@pytest.mark.parametrize(("value", "limit"), [("600", 600), ("-1", None), ("１", None), ("9" * 5000, None), ("", None)])
+def test_the_numbers_of_a_rate_limit_are_read_carefully(value: str, limit: int | None) -> None:
+    headers = {"x-ratelimit-limit": value, "x-ratelimit-remaining": "0"}
+    response = httpx.Response(
+        429, request=SENT, headers=[(name.encode(), text.encode()) for name, text in headers.items()]
+    )
+
+    error = error_of(response, 0.0)
+
+    assert isinstance(error, RateLimited)
+    assert (error.limit, error.remaining) == (limit, 0)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from pyoco_server.domain.auth.caller import ANYONE, Caller
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.errors import TooManyWatchers
-from pyoco_server.services.streaming.shares import StreamShares
+from pyoco_server.errors import TooManyStreams, TooManyWatchers
+from pyoco_server.services.streaming.shares import RETRY_SEC, StreamShares
 from support.topics import Followers
 from support.world import World
 
@@ -126,3 +126,18 @@ async def test_streams_count_for_the_caller_that_opens_them() -> None:
             assert topics.open_count == 2
 
     assert topics.open_count == 0
+
+
+def test_a_caller_has_at_most_its_number_of_streams_also_without_access_control() -> None:
+    shares = StreamShares(LIMIT, per_caller=3)
+    for _ in range(3):
+        shares.take(ANYONE, "198.51.100.7")
+
+    with pytest.raises(TooManyStreams) as refused:
+        shares.take(ANYONE, "198.51.100.7")
+    shares.take(ANYONE, "198.51.100.8")
+    shares.give_back(ANYONE, "198.51.100.7")
+    shares.take(ANYONE, "198.51.100.7")
+
+    assert refused.value.facts["retry_after_sec"] == RETRY_SEC
+    assert shares.open_count == 4

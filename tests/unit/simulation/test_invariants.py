@@ -20,8 +20,10 @@ from pyoco_server.domain.execution.events import (
     ExecutionCancelRequested,
     ExecutionCompleted,
     ExecutionCreated,
+    ExecutionFailed,
     ExecutionStarted,
     NodeCanceled,
+    NodeCreated,
     NodeReady,
     NodeResumed,
     NodeStarted,
@@ -32,9 +34,10 @@ from pyoco_server.domain.execution.events import (
 from pyoco_server.domain.execution.evolve import fold_commits
 from pyoco_server.domain.execution.graph import Graph, GraphNode
 from pyoco_server.domain.execution.snapshot import run_status
+from pyoco_server.domain.execution.state import Failure, StopHow, Work, empty_execution
 from pyoco_server.domain.execution.state import Request as ExecutionRequest
-from pyoco_server.domain.execution.state import StopHow, Work, empty_execution
 from pyoco_server.domain.ids import CommitId, NodeId, RunId, WorkerId
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 from pyoco_server.services.claims.claim_node import Claim
 from pyoco_server.services.claims.claim_queue import ClaimFilter
 
@@ -67,6 +70,19 @@ def take(key: str, node_id: NodeId, worker: str = "w1", attempt: int = 1) -> Ste
 
 def done(key: str, node_id: NodeId, *more: Event, worker: str = "w1", attempt: int = 1) -> Step:
     return (key, worker, "SucceedNode", (NodeSucceeded(at=3.5, node_id=node_id, attempt=attempt), *more))
+
+
+START_BATCH: Step = (None, None, "StartNode", (NodeStarted(at=3.0, node_id=A, attempt=1),))
+END_BATCH: Step = (None, None, "SucceedNode", (NodeSucceeded(at=3.5, node_id=A, attempt=1),))
+COMPLETE: Step = (None, None, "CompleteExecution", (ExecutionCompleted(at=4.0),))
+FAIL: Step = (None, None, "FailExecution", (ExecutionFailed(at=4.0, error=Failure(code="x", message="x")),))
+
+
+def request_of(*steps: Step) -> list[Step]:
+    """A request of one batch."""
+    created = ExecutionCreated(at=1.0, request=ExecutionRequest(flow_name=REQUEST_FLOW, work=Work.NODES))
+    begun = (created, NodeCreated(at=1.0, node_id=A), ExecutionStarted(at=2.0, attempt=1))
+    return [(None, None, "CreateExecution", begun), *steps]
 
 
 READY_B, COMPLETED = NodeReady(at=3.5, node_id=B), ExecutionCompleted(at=4.0)
@@ -217,6 +233,10 @@ BROKEN: list[tuple[str, Callable[[], Evidence]]] = [
     ("indexes unlike the snapshots", lambda: with_index(claimable=frozenset({(RUN, A, 0)}))),
     ("indexes unlike the snapshots", lambda: with_index(waits=frozenset({(RUN, A, 1)}))),
     ("indexes unlike the snapshots", lambda: with_index(known={})),
+    ("batches that run after the end of their request", lambda: replace(evidence(), batches_running=((RUN, 1),))),
+    ("requests whose batches do not add up", lambda: evidence(request_of(START_BATCH, END_BATCH, END_BATCH), ())),
+    ("requests whose batches do not add up", lambda: evidence(request_of(START_BATCH, COMPLETE), ())),
+    ("requests whose batches do not add up", lambda: evidence(request_of(START_BATCH, END_BATCH, FAIL), ())),
     ("unexpected errors", lambda: replace(evidence(), troubles=("ValueError()",))),
 ]
 

@@ -16,7 +16,9 @@ from pyoco_server.domain.ids import NodeId
 from pyoco_server.services.claims import claim_node
 from pyoco_server.services.executions import cancel, command_handler, execution_cache
 from pyoco_server.services.maintenance import cancels, snapshots
+from pyoco_server.services.pdca import request_run
 from pyoco_server.stores import IdempotencyStore
+from pyoco_server.testing.batch_engine import MemoryBatchEngine
 from pyoco_server.testing.index import MemoryRunIndex
 
 # One of the first few dozen seeds finds most of them; the search for a rare one begins where it is.
@@ -140,6 +142,18 @@ def claims_raising(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(claim_node, "_start", raise_error)
 
 
+def requests_ended_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_run, "_is_open", lambda execution: not execution.status.is_terminal)
+
+
+def batches_not_canceled(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def do_nothing(*args: object) -> None:
+        return
+
+    monkeypatch.setattr(MemoryBatchEngine, "cancel", do_nothing)
+    monkeypatch.setattr(request_run, "_GOING_ON", ())
+
+
 @pytest.mark.parametrize(
     ("sabotage", "promise", "first"),
     [
@@ -158,6 +172,8 @@ def claims_raising(monkeypatch: pytest.MonkeyPatch) -> None:
         (waits_not_listed, "indexes unlike the snapshots", 0),
         (nothing_resumed, "requests with different responses", 4_400),
         (claims_raising, "unexpected errors", 0),
+        (requests_ended_early, "requests whose batches do not add up", 0),
+        (batches_not_canceled, "batches that run after the end of their request", 0),
     ],
 )
 def test_a_deliberately_broken_program_is_found(

@@ -80,6 +80,11 @@ def signal_subject(instance_id: InstanceId) -> str:
     return f"pyoco.tell.{instance_id}"
 
 
+def presence_subject(stored_prefix: str, gateway: str) -> str:
+    """Where one gateway announces itself; the gateway may be a wildcard."""
+    return f"{stored_prefix}.gateway.{gateway}"
+
+
 def last_token(subject: str) -> str:
     """The last part of a subject: a run id, a tag or an upload (none of them has dots)."""
     return subject.rpartition(".")[2]

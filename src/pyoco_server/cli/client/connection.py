@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -68,6 +69,7 @@ class Target:
         server = self.server or os.environ.get("PYOCO_SERVER") or profile.server
         api_key, token = self._credentials(profile, server)
         options["language"] = "ja" if output.is_japanese() else "en"
+        options["on_rate_limit"] = _show_wait
         if header := os.environ.get("PYOCO_HTTP_API_KEY_HEADER"):
             options["api_key_header"] = header
         try:
@@ -84,6 +86,12 @@ class Target:
         if given or server != profile.server:
             return self.api_key, self.token
         return profile.api_key, profile.token
+
+
+def _show_wait(seconds: float) -> None:
+    whole = math.ceil(seconds)
+    text = output.localized(f"waiting {whole} s (rate limit)", f"{whole} 秒待っています（レート制限）")
+    output.print_stderr(text)
 
 
 def remote_command(command: Callable[..., Any]) -> Callable[..., Any]:

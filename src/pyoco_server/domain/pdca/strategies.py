@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
 import msgspec
 
 from pyoco_server.domain.ids import NodeId, RunId
-from pyoco_server.domain.pdca.ids import StrategyId
+from pyoco_server.domain.pdca.ids import StrategyId, parse_strategy_id
+from pyoco_server.errors import InvalidRequest
+
+MAX_TITLE_CHARS = 200
+MAX_INSTRUMENT_CHARS = 64
+MAX_TAGS = 32
+MAX_TAG_CHARS = 64
 
 
 class Health(Enum):
@@ -30,6 +36,37 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     instrument: str
     enabled: bool = True
     tags: tuple[str, ...] = ()
+
+
+def new_strategy(
+    *, strategy_id: str, title: str, instrument: str, enabled: bool = True, tags: Sequence[str] = ()
+) -> Strategy:
+    """A strategy within its limits, or `InvalidRequest`. Filters join instruments and tags by commas."""
+    if not _is_text(title, MAX_TITLE_CHARS):
+        raise InvalidRequest(f"title: 1 to {MAX_TITLE_CHARS} printable characters are accepted")
+    if not _is_word(instrument, MAX_INSTRUMENT_CHARS):
+        raise InvalidRequest(
+            f"instrument: 1 to {MAX_INSTRUMENT_CHARS} printable characters without commas are accepted"
+        )
+    if len(tags) > MAX_TAGS:
+        raise InvalidRequest(f"tags: at most {MAX_TAGS} are accepted")
+    if not all(_is_word(tag, MAX_TAG_CHARS) for tag in tags):
+        raise InvalidRequest(f"tags: each has 1 to {MAX_TAG_CHARS} printable characters without commas")
+    return Strategy(
+        id=parse_strategy_id(strategy_id),
+        title=title,
+        instrument=instrument,
+        enabled=enabled,
+        tags=tuple(dict.fromkeys(tags)),
+    )
+
+
+def _is_text(text: str, most: int) -> bool:
+    return len(text) <= most and text.isprintable() and text == text.strip() != ""
+
+
+def _is_word(text: str, most: int) -> bool:
+    return _is_text(text, most) and "," not in text
 
 
 class StrategyFilter(msgspec.Struct, frozen=True, kw_only=True):

@@ -176,7 +176,7 @@ class Guard:
     def __init__(self, app: ASGIApp, path: str, access: Access, read: CredentialsReader) -> None:
         self._app = app
         self._path = path
-        self._access = access
+        self.access = access
         self._read = read
         requires_scope(*access.scopes)(self)  # `required_scopes` of a mount asks the guard
 
@@ -205,7 +205,7 @@ class Guard:
             caller = await services.tickets.redeem(ticket, scope["path_params"]["id"].lower())
             if door is not None:
                 await door.check_again(caller)
-        self._access.check(caller)
+        self.access.check(caller)
         return caller
 
     async def _until_revoked(self, scope: Connection, caller: Caller) -> PyocoError:

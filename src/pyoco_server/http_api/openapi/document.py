@@ -11,11 +11,12 @@ from fastapi.routing import APIRoute
 
 from pyoco_server.domain.auth.scopes import Scope, scope_names
 from pyoco_server.http_api.middleware.authentication import is_one_enough, required_scopes
+from pyoco_server.http_api.middleware.rate_limits import NOT_LIMITED
 from pyoco_server.http_api.protocol.conditional import is_known, strong_tag
 from pyoco_server.http_api.protocol.idempotency import REPLAYED, is_answered_anew, parameters
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.negotiation import preferred_language
-from pyoco_server.http_api.responses.problems import PDCA, Dialect, JobProblem, dialect_of
+from pyoco_server.http_api.responses.problems import PDCA, JobProblem, dialect_of
 from pyoco_server.japanese import japanese
 
 _REFUSALS = {
@@ -28,8 +29,9 @@ _MISTAKES = {
     "421": "A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS`",
     "422": "An invalid request, for example a query parameter that the operation does not have",
 }
-# The operations describe their 400 themselves.
-_PDCA_MISTAKES: dict[str, str] = {}
+_LIMITED = {
+    "429": "More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again"
+}
 _CHANGING = ("POST", "PUT", "PATCH", "DELETE")
 _REPLAYED = {
     "description": "`true`: the stored answer of an earlier request with the same key.",
@@ -132,9 +134,7 @@ def _describe(operation: dict[str, Any], scopes: frozenset[Scope] | None, path: 
     operation["security"] = [{scheme: one} for one in alternatives for scheme in ("ApiKey", "Bearer")]
     dialect = dialect_of(path)
     content = dialect.content
-    for status, description in (_REFUSALS | _mistakes(dialect)).items():
+    general = _REFUSALS if dialect is PDCA else _REFUSALS | _MISTAKES
+    limited = {} if path in NOT_LIMITED else _LIMITED
+    for status, description in (general | limited).items():
         operation["responses"].setdefault(status, {"description": description, "content": content})
-
-
-def _mistakes(dialect: Dialect) -> dict[str, str]:
-    return _PDCA_MISTAKES if dialect is PDCA else _MISTAKES

@@ -6,6 +6,7 @@ for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pyoco_server.http_client._async.executions import AsyncExecutionMethods
@@ -36,8 +37,9 @@ class AsyncPyocoHttpClient(
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else
     PYOCO_API_KEY; `token` is a bearer token, else PYOCO_TOKEN. `timeout` (seconds) applies to one attempt. A failed
-    attempt is repeated at most `retries` times, within `retry_within_sec`. Every change carries an idempotency key,
-    generated or given as `idempotency_key`, so that it takes effect once, however often it is sent. Errors are those of
+    attempt is repeated at most `retries` times, within `retry_within_sec`; `on_rate_limit` is called with the seconds
+    of each wait that a rate limit causes. Every change carries an idempotency key, generated or given as
+    `idempotency_key`, so that it takes effect once, however often it is sent. Errors are those of
     `pyoco_server.http_client.errors`; an argument that no gateway could accept is a ValueError.
     """
 
@@ -54,6 +56,7 @@ class AsyncPyocoHttpClient(
         language: str | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         timing: Timing | None = None,
+        on_rate_limit: Callable[[float], None] | None = None,
     ) -> None:
         # Imported here, because they import httpx.
         from pyoco_server.http_client._async.streams import AsyncStreams
@@ -69,6 +72,7 @@ class AsyncPyocoHttpClient(
             api_key_header=api_key_header,
             language=language,
             timing=timing or Timing(),
+            on_rate_limit=on_rate_limit,
         )
         self._transport = AsyncTransport(self._connection, transport)
         self._streams = AsyncStreams(self._transport)

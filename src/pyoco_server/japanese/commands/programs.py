@@ -64,7 +64,16 @@ TEXTS = {
     "How often to look for new ones.": "新しい wheel を確認する間隔（秒）。",
     "Longest installation.": "インストールの制限時間（秒）。",
     # pyoco-server-admin
-    "Manage access to the gateway.": "Gateway へのアクセスを管理します。",
+    "Manage access to the gateway, and its strategies.": "Gateway へのアクセスと strategy を管理します。",
+    "Strategies of the PDCA API.": "PDCA API の strategy を管理します。",
+    "Register the strategies of a file, or replace those of the same ids. Lists rejected rows with their lines.": (
+        "ファイルの strategy を登録するか、同じ id のものを置き換えます。登録できない行は行番号とともに表示します。"
+    ),
+    "A .csv, .yaml or .json file: id, title, instrument, enabled, tags.": (
+        ".csv、.yaml、.json のファイル。項目は id、title、instrument、enabled、tags。"
+    ),
+    "Whose strategies they are; none without access control.": "strategy が属する tenant。アクセス制御がなければ不要です。",
+    "Only check the file.": "ファイルの確認だけを行います。",
     "API keys of the gateway.": "Gateway の API key を管理します。",
     "Create a key and print it. It is never shown again: only its digest is stored.": (
         "key を作成して表示します。保存されるのはダイジェストだけで、再表示はできません。"

@@ -134,4 +134,10 @@ TEXTS = {
     "worker id must be 1 to 128 of the characters A-Z a-z 0-9 _ - and single dots inside": (
         "worker id は A-Z a-z 0-9 _ - と、途中の単独の . からなる 1～128 文字にしてください"
     ),
+    "more than {limit} requests of the class {name} in a minute; wait {sec} s": (
+        "{name} のリクエストが 1 分あたりの上限 {limit} 件を超えました。{sec} 秒待ってください"
+    ),
+    "this caller has {count} open streams, as many as a caller may have at this gateway": (
+        "この呼び出し元は、1 つの Gateway で開けるストリームの上限（{count} 本）に達しています"
+    ),
 }

@@ -37,6 +37,9 @@ TEXTS = {
     "An invalid request, for example a query parameter that the operation does not have": (
         "不正なリクエスト。例: その操作にないクエリパラメータ"
     ),
+    "More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again": (
+        "この呼び出し元の上限を超えるリクエスト、または開いているストリーム。再送の時期は `Retry-After` にあります"
+    ),
     # Idempotency
     "`true`: the stored answer of an earlier request with the same key.": (
         "`true`: 同じ key の以前のリクエストに対する、保存された応答です。"

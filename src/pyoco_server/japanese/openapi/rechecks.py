@@ -69,6 +69,9 @@ TEXTS = {
     "A batch is completed when it has ended, with success or not; its strategies with it.": (
         "成功でも失敗でも、終わった batch とその strategy を完了と数えます。"
     ),
+    "true: there are more than 2,000; `GET /gui/strategies/{{id}}` has those of a strategy.": (
+        "true: 2,000 個を超えています。strategy ごとのものは `GET /gui/strategies/{{id}}` にあります。"
+    ),
     "A ULID.": "ULID です。",
     "The request is stored; a dry run is not.": "request は保存済みです（dry run を除く）。",
     "A cancelled request has failed.": "取り消された request は failed です。",

@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
+from typing import TypeVar
 
 from pyoco_server.domain.execution.commands import (
     Command,
@@ -49,6 +50,8 @@ from pyoco_server.services.loops import log_and_continue, wait_event
 from pyoco_server.services.pdca.plans import Plan, PlanCache, UnreadablePlan
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 BATCH_FAILED = "PDCA_BATCH_FAILED"
 BATCHES_FAILED = "PDCA_BATCHES_FAILED"
@@ -175,14 +178,14 @@ class RequestRun:
         batches = [self._awaited(plan, number) for number in running]
         states = await self._parts.engine.states(batches)
 
-        async def advance(batch: Batch, state: BatchState) -> None:
+        async def advance(batch: Batch) -> None:
+            state = states.get(batch.number, BatchState.MISSING)
             if state is BatchState.MISSING:
                 await self._parts.engine.start(batch)
             else:
                 await self._end_batch(batch, running[batch.number], state)
 
-        found = [(batch, states.get(batch.number, BatchState.MISSING)) for batch in batches]
-        await self._all(advance(batch, state) for batch, state in found if state not in _GOING_ON)
+        await self._each(advance, [batch for batch in batches if states.get(batch.number) not in _GOING_ON])
         return self._latest
 
     async def _end_batch(self, batch: Batch, node: Node, state: BatchState) -> None:
@@ -239,7 +242,7 @@ class RequestRun:
             if present.cancel is None and _is_ours(present.nodes[node.node_id]):
                 await self._parts.engine.start(batch)
 
-        await self._all(start(node) for node in waiting)
+        await self._each(start, waiting)
         return self._latest
 
     def _awaited(self, plan: Plan, number: int) -> Batch:
@@ -275,7 +278,7 @@ class RequestRun:
             await self._parts.engine.cancel(batch)
             self._told_to_stop.add(batch.number)
 
-        await self._all(cancel(batch) for batch in batches if batch.number not in self._told_to_stop)
+        await self._each(cancel, [batch for batch in batches if batch.number not in self._told_to_stop])
         states = await self._parts.engine.states(batches)
         for number, node in running.items():
             if states.get(number) not in _GOING_ON:
@@ -323,14 +326,14 @@ class RequestRun:
             self.wake()
         return self._seen(result.execution)
 
-    async def _all(self, works: Iterable[Awaitable[object]]) -> None:
-        """Do the work on several batches, some at a time; one that fails does not stop the others."""
+    async def _each(self, do: Callable[[T], Awaitable[None]], items: Iterable[T]) -> None:
+        """Do it for every item, some at a time; one that fails does not stop the others."""
 
-        async def one(work: Awaitable[object]) -> None:
+        async def one(item: T) -> None:
             async with self._parts.slots:
-                await work
+                await do(item)
 
-        outcomes = await asyncio.gather(*map(one, works), return_exceptions=True)
+        outcomes = await asyncio.gather(*map(one, items), return_exceptions=True)
         failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
         if failures:
             raise next((failure for failure in failures if not isinstance(failure, EngineDown)), failures[0])

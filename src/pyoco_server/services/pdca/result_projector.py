@@ -11,6 +11,7 @@ new reads the logs of requests only, not those of all runs.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -21,11 +22,14 @@ from pyoco_server.domain.pdca.counting import CountedRequest, count, progress_of
 from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 from pyoco_server.domain.pdca.strategies import RequestProgress
 from pyoco_server.domain.queries.query import RunQuery, SnapshotSeen
+from pyoco_server.errors import InternalError
 from pyoco_server.ports import RunIndex, StrategyResults
 from pyoco_server.services.context import Stores
 from pyoco_server.services.loops import log_and_continue, wait_event
 from pyoco_server.services.pdca.strategy_tables import StrategyTables
 from pyoco_server.services.projections.indexer import Indexer
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -52,6 +56,7 @@ class ResultProjector:
         tables: StrategyTables,
         *,
         retention_sec: float,
+        verify_every_sec: float = VERIFY_EVERY_SEC,
     ) -> None:
         self._stores = stores
         self._index = index
@@ -59,6 +64,7 @@ class ResultProjector:
         self._results = results
         self._tables = tables
         self._retention_sec = retention_sec
+        self._verify_every_sec = verify_every_sec
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="strategy-results")
         # Requests in the order of their last use.
         self._recent: dict[RunId, CountedRequest] = {}
@@ -106,15 +112,15 @@ class ResultProjector:
         await self._catch_up()
         self._caught_up.set()
         clock = self._stores.clock
-        verify_at = clock.monotonic() + VERIFY_EVERY_SEC
+        verify_at = clock.monotonic() + self._verify_every_sec
         while True:
             await wait_event(self._awaited, max(0.0, verify_at - clock.monotonic()))
             self._awaited.clear()
             changed, self._changed = self._changed, set()
             for run_id, known in self._index.known(list(changed)).items():
-                await self._advance(run_id, known.version)
+                await self._count(run_id, known.version)
             if clock.monotonic() >= verify_at:
-                verify_at = clock.monotonic() + VERIFY_EVERY_SEC
+                verify_at = clock.monotonic() + self._verify_every_sec
                 created = (await self._stores.events.state()).created
                 if created != stream or await self._in_writer(self._results.stream) != stream:
                     return
@@ -135,8 +141,15 @@ class ResultProjector:
                 counted = await self._in_writer(partial(self._results.versions, run_ids))
                 for run_id, known in self._index.known(run_ids).items():
                     if counted.get(run_id, 0) < known.version:
-                        await self._advance(run_id, known.version)
+                        await self._count(run_id, known.version)
                 query = RunQuery(flow=REQUEST_FLOW, archived=archived, limit=PAGE, before=rows[-1].key)
+
+    async def _count(self, run_id: RunId, version: int) -> None:
+        """Count one of many requests: one whose log cannot be read must not hide the results of all others."""
+        try:
+            await self._advance(run_id, version)
+        except InternalError:
+            logger.exception("request cannot be counted", extra={"run_id": run_id})
 
     async def _advance(self, run_id: RunId, version: int) -> CountedRequest | None:
         """Count the commits of the request that are not counted yet; those of other executions are left alone."""

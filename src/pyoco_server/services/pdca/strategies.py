@@ -14,16 +14,16 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.ids import StrategyId
 from pyoco_server.domain.pdca.listing import ListedStrategy, StrategyPage, StrategyQuery
 from pyoco_server.domain.pdca.strategies import RequestProgress, StoredResult, Strategy, StrategyFilter
-from pyoco_server.errors import AppendConflict, BrokerUnavailable, IndexUnavailable, InvalidRequest, StrategyNotFound
+from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidRequest, StrategyNotFound
 from pyoco_server.ports import StrategyResults
 from pyoco_server.services.context import Stores
+from pyoco_server.services.pdca.registry import Change, register
 from pyoco_server.services.pdca.result_projector import ResultProjector
 from pyoco_server.services.pdca.strategy_tables import StrategyTables
 from pyoco_server.services.projections.lists import FIRST_FILL_WAIT_SEC, OWN_WRITE_WAIT_SEC, list_is_stale
 
 logger = logging.getLogger(__name__)
 
-MAX_RACES = 20
 # Of the ids that an error names.
 MAX_NAMED = 10
 
@@ -41,16 +41,10 @@ class StrategyService:
 
     async def put(self, tenant_id: str | None, strategy: Strategy) -> bool:
         """Register the strategy, or replace the one of its id; returns whether it is new. A repeat changes nothing."""
-        present = await self.stores.strategies.get(tenant_id, strategy.id)
-        for _ in range(MAX_RACES):
-            if present.strategy == strategy:
-                return False
-            conflict = await self.stores.strategies.put(tenant_id, strategy, revision=present.revision)
-            if conflict is None:
-                logger.info("strategy put", extra={"strategy_id": strategy.id})
-                return present.strategy is None
-            present = conflict
-        raise AppendConflict(strategy_id=strategy.id)
+        change = await register(self.stores.strategies, tenant_id, strategy)
+        if change is not Change.NONE:
+            logger.info("strategy put", extra={"strategy_id": strategy.id})
+        return change is Change.CREATED
 
     async def delete(self, tenant_id: str | None, strategy_id: StrategyId) -> None:
         """Remove the strategy; a missing one is no error. Its results stay as long as their runs."""

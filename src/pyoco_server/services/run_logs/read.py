@@ -87,7 +87,9 @@ class RunLogService:
         is_over = snapshot["status"] in TERMINAL_RUN_STATUSES
         return LogEnd(last=await self._logs.last(run_id), is_over=is_over)
 
-    async def page(self, run_id: RunId, query: LogQuery, end: LogEnd, *, caller: Caller) -> tuple[LogPage, LogEnd]:
+    async def page(
+        self, run_id: RunId, query: LogQuery, end: LogEnd, *, caller: Caller, holder: str = ""
+    ) -> tuple[LogPage, LogEnd]:
         """The lines before this end, or before a later one if the query waits; and that end.
 
         The same query and the same end give the same lines, at any time.
@@ -95,12 +97,14 @@ class RunLogService:
         page = await _page_before(self._logs, run_id, query, end)
         if page.lines or not page.at_end or end.is_over or query.wait_sec <= 0:
             return page, end
-        later = await self._wait_for_lines(run_id, query, page.following, caller)
+        later = await self._wait_for_lines(run_id, query, page.following, caller, holder)
         return await _page_before(self._logs, run_id, query, later), later
 
-    async def _wait_for_lines(self, run_id: RunId, query: LogQuery, behind: LogPosition, caller: Caller) -> LogEnd:
+    async def _wait_for_lines(
+        self, run_id: RunId, query: LogQuery, behind: LogPosition, caller: Caller, holder: str
+    ) -> LogEnd:
         """The end of the log as soon as a matching line follows the position, the run is over, or the time is up."""
-        async with self.topics.join(run_id, tenant_filter=caller.tenant_filter, caller=caller) as topic:
+        async with self.topics.join(run_id, tenant_filter=caller.tenant_filter, caller=caller, holder=holder) as topic:
             try:
                 async with (
                     asyncio.timeout(query.wait_sec),

@@ -12,25 +12,38 @@ from collections import Counter
 from typing import TypeVar
 
 from pyoco_server.domain.auth.caller import ANYONE, Caller
-from pyoco_server.errors import TooManyWatchers
+from pyoco_server.errors import TooManyStreams, TooManyWatchers
 
 K = TypeVar("K")
 
 # Higher than the tenant's: callers of one tenant trust each other more, and often there is only one.
 CALLER_SHARE = 3
+# When a caller with too many streams should retry: its own streams have to end first.
+RETRY_SEC = 5
 
 
 class StreamShares:
-    """The open streams of a gateway. Without access control all callers are one, and only `limit` counts."""
+    """The open streams of a gateway. Without access control all callers are one, and only the limits count.
 
-    def __init__(self, limit: int) -> None:
+    `holder` names who is counted for `per_caller` (0: no limit), also without access control: by address.
+    """
+
+    def __init__(self, limit: int, per_caller: int = 0) -> None:
         self.limit = limit
+        self.per_caller = per_caller
         self.open_count = 0
         self._of_tenants: Counter[str | None] = Counter()
         self._of_callers: Counter[tuple[str | None, str | None]] = Counter()
+        self._of_holders: Counter[str] = Counter()
 
-    def take(self, caller: Caller) -> None:
-        """Count one more stream of this caller; `TooManyWatchers` when it has its share."""
+    def take(self, caller: Caller, holder: str = "") -> None:
+        """Count one more stream, or raise `TooManyStreams` (the caller's limit) or `TooManyWatchers` (its share)."""
+        if 0 < self.per_caller <= self._of_holders[holder]:
+            raise TooManyStreams(
+                f"this caller has {self.per_caller} open streams, as many as a caller may have at this gateway",
+                limit=self.per_caller,
+                retry_after_sec=RETRY_SEC,
+            )
         if self.open_count >= self.limit:
             raise TooManyWatchers(f"this gateway has reached its limit of {self.open_count} open streams")
         if caller != ANYONE:
@@ -38,12 +51,14 @@ class StreamShares:
         self.open_count += 1
         self._of_tenants[caller.tenant_id] += 1
         self._of_callers[_identity(caller)] += 1
+        self._of_holders[holder] += 1
 
-    def give_back(self, caller: Caller) -> None:
+    def give_back(self, caller: Caller, holder: str = "") -> None:
         """A stream of this caller has ended."""
         self.open_count -= 1
         _decrement(self._of_tenants, caller.tenant_id)
         _decrement(self._of_callers, _identity(caller))
+        _decrement(self._of_holders, holder)
 
     def _check(self, caller: Caller) -> None:
         """A first stream is always allowed: a caller without streams cannot wait for one of them to end."""

@@ -392,7 +392,8 @@ class RunTopics:
         self._cache = ChunkCache(MAX_CACHED_BYTES)
         self._reads = asyncio.Semaphore(MAX_READS)
         self._waker = Waker()
-        self._shares = StreamShares(config.http_max_watchers if most_streams is None else most_streams)
+        limit = config.http_max_watchers if most_streams is None else most_streams
+        self._shares = StreamShares(limit, config.http_max_streams_per_caller)
         self._is_closed = False
 
     @property
@@ -402,15 +403,15 @@ class RunTopics:
 
     @asynccontextmanager
     async def join(
-        self, run_id: RunId, *, tenant_filter: str | None, caller: Caller = ANYONE
+        self, run_id: RunId, *, tenant_filter: str | None, caller: Caller = ANYONE, holder: str = ""
     ) -> AsyncIterator[RunTopic]:
-        """The topic of a run, up to date; within the block it counts as a stream of the caller.
+        """The topic of a run, up to date; within the block it counts as a stream of the caller and holder.
 
-        Raises `RunNotFound` for an unknown run and for one of another tenant, and `TooManyWatchers`.
+        Raises `RunNotFound` for an unknown run and for one of another tenant, `TooManyStreams` and `TooManyWatchers`.
         """
         if self._is_closed:
             raise BrokerUnavailable("the gateway is shutting down; try another gateway, or this one again in a moment")
-        self._shares.take(caller)
+        self._shares.take(caller, holder)
         topic = self._topics.get(run_id)
         if topic is None or topic.is_ended:
             topic = self._topics[run_id] = RunTopic(run_id, self._stores, self._config, self._cache, self._waker)
@@ -421,7 +422,7 @@ class RunTopics:
                 topic.end()
             yield topic
         finally:
-            self._shares.give_back(caller)
+            self._shares.give_back(caller, holder)
             topic.users -= 1
             if not topic.users:
                 if self._topics.get(run_id) is topic:

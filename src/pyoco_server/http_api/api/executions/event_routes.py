@@ -15,7 +15,7 @@ from pyoco_server.domain.ids import RunId, parse_run_id
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, shown
-from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, StoresDep, TopicsDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, HolderDep, StoresDep, TopicsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import json_response, streams
 from pyoco_server.services.context import Stores
@@ -53,6 +53,7 @@ async def list_events(
     stores: StoresDep,
     topics: TopicsDep,
     caller: CallerDep,
+    holder: HolderDep,
     cursor: Annotated[
         str | None, Query(max_length=64, description="The `nextCursor` of the page before, or the id of an event.")
     ] = None,
@@ -63,7 +64,7 @@ async def list_events(
     run_id = parse_run_id(execution_id)
     if "text/event-stream" in request.headers.get("accept", ""):
         after = translate.place_in(last_event_id) or _place(cursor)
-        return await streams.EventStream.of(_events(stores, topics, run_id, caller, after))
+        return await streams.EventStream.of(_events(stores, topics, run_id, caller, holder, after))
     await executions.look(run_id, tenant_filter=caller.tenant_filter)
     found, more = await events_after(stores.events, run_id, _place(cursor), limit)
     following = translate.place_out(found[-1].place) if more else None
@@ -73,9 +74,9 @@ async def list_events(
 
 
 async def _events(
-    stores: Stores, topics: RunTopics, run_id: RunId, caller: Caller, after: EventPosition
+    stores: Stores, topics: RunTopics, run_id: RunId, caller: Caller, holder: str, after: EventPosition
 ) -> AsyncGenerator[bytes, None]:
-    async with topics.join(run_id, tenant_filter=caller.tenant_filter, caller=caller) as topic:
+    async with topics.join(run_id, tenant_filter=caller.tenant_filter, caller=caller, holder=holder) as topic:
         if topic.is_over and not (await events_after(stores.events, run_id, after, 1))[0]:
             return
         yield streams.RETRY

@@ -16,7 +16,7 @@ from pyoco_server.domain.run_logs.lines import text_of
 from pyoco_server.errors import InvalidLogQuery
 from pyoco_server.http_api.api.jobs.log_schemas import ANSWERS, HEADERS, LogsQuery, entry_out
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
-from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, HolderDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol import conditional
 from pyoco_server.http_api.responses import json_response
@@ -73,7 +73,12 @@ class _Asked:
 )
 @requires_scope(Scope.RUNS_READ)
 async def get_job_logs(
-    job_id: JobIdPath, request: Request, logs: RunLogsDep, caller: CallerDep, query: Annotated[LogsQuery, Query()]
+    job_id: JobIdPath,
+    request: Request,
+    logs: RunLogsDep,
+    caller: CallerDep,
+    holder: HolderDep,
+    query: Annotated[LogsQuery, Query()],
 ) -> Response:
     """The log of a job over all its attempts. Tokens and ranges stay valid while it grows."""
     run_id, asked = parse_run_id(job_id), _Asked.by(request)
@@ -89,7 +94,7 @@ async def get_job_logs(
     # Ten thousand lines take some megabytes: a few such pages at a time, except for requests that wait.
     is_large = max(wanted.limit, wanted.tail or 0) > QUICK_LINES and not wanted.wait_sec
     async with logs.heavy if is_large else nullcontext():
-        page, end = await logs.page(run_id, wanted, end, caller=caller)
+        page, end = await logs.page(run_id, wanted, end, caller=caller, holder=holder)
         if asked.has(tag := _tag(run_id, wanted, end, asked)):
             return _not_modified(tag)
         if len(page.lines) <= QUICK_LINES:

@@ -15,7 +15,7 @@ from pyoco_server.http_api.api.jobs import stream_encoding
 from pyoco_server.http_api.api.jobs.log_schemas import LinesQuery
 from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.api.jobs.translate import status_of
-from pyoco_server.http_api.dependencies import CallerDep, TopicsDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, HolderDep, TopicsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import job_failures
@@ -53,6 +53,7 @@ async def follow_job_log(
     job_id: JobIdPath,
     topics: TopicsDep,
     caller: CallerDep,
+    holder: HolderDep,
     query: Annotated[LinesQuery, Query()],
     last_event_id: streams.LastEventId = None,
 ) -> Response:
@@ -64,7 +65,7 @@ async def follow_job_log(
         place, tail, has_seen_end = resume.place, None, resume.end
 
     async def events() -> AsyncGenerator[bytes, None]:
-        async with topics.join(run_id, tenant_filter=caller.tenant_filter, caller=caller) as topic:
+        async with topics.join(run_id, tenant_filter=caller.tenant_filter, caller=caller, holder=holder) as topic:
             if has_seen_end and topic.is_over:
                 return
             begin = await topic.open_log(place, tail)

@@ -70,6 +70,7 @@ class Session:
     run_id: RunId
     caller: Caller
     context: CommandContext
+    holder: str = ""
     mistakes: int = 0
     frames: int = 0
     window_ends: float = 0.0
@@ -79,7 +80,9 @@ class Session:
     ) -> Verdict | None:
         """Stream the job until either side ends it; returns how to close, None when the peer has disconnected."""
         topics, tenant_filter = self.services.topics, self.caller.tenant_filter
-        async with topics.join(self.run_id, tenant_filter=tenant_filter, caller=self.caller) as topic:
+        async with topics.join(
+            self.run_id, tenant_filter=tenant_filter, caller=self.caller, holder=self.holder
+        ) as topic:
             begin = await topic.open_log(place, tail) if logs else None
             return await first_result(
                 self._until_stalled(),

@@ -20,6 +20,7 @@ from pyoco_server.http_api.api.jobs.routes import JobIdPath
 from pyoco_server.http_api.api.jobs.websocket_session import Session
 from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, TicketsDep, check_given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
+from pyoco_server.http_api.protocol.callers import limited_caller
 from pyoco_server.http_api.protocol.idempotency import answered_anew
 from pyoco_server.http_api.protocol.request_parsing import caller_of, context_of, services_of
 from pyoco_server.http_api.protocol.times import rfc3339
@@ -53,7 +54,7 @@ class JobSocket:
         try:
             query, run_id = SocketQuery.of(connection), parse_run_id(scope["path_params"]["id"])
             caller, context = caller_of(connection), context_of(connection)
-            session = Session(socket, services_of(connection), run_id, caller, context)
+            session = Session(socket, services_of(connection), run_id, caller, context, limited_caller(scope).name)
             verdict = await session.run(
                 query.place(run_id), tail=query.tail, logs=query.logs, until_revoked=scope.get("until_revoked")
             )

@@ -260,6 +260,9 @@ class RecheckStatus(Open):
     summary: Summary
     last_update: str = Field(examples=["2025-08-24T03:35:12.000Z"])
     artifacts: list[ArtifactOut]
+    artifacts_truncated: bool | None = Field(
+        default=None, description="true: there are more than 2,000; `GET /gui/strategies/{id}` has those of a strategy."
+    )
     dag: Runs
     note: str | None = Field(
         default=None,

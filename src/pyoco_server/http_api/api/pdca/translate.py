@@ -12,6 +12,8 @@ from pyoco_server.domain.pdca.recheck import ENGINE_UNREACHABLE, unreachable_sin
 from pyoco_server.http_api.protocol.times import rfc3339
 from pyoco_server.services.pdca.requests import Accepted, Shown
 
+# A response is to have a megabyte at most. Two thousand are one for each batch of the largest request.
+MAX_ARTIFACTS = 2_000
 _STATUSES = {
     Status.ACTIVE: "running",
     Status.COMPLETED: "success",
@@ -32,7 +34,7 @@ def accepted_out(accepted: Accepted) -> dict[str, Any]:
 def status_out(shown: Shown) -> dict[str, Any]:
     execution, progress = shown.execution, shown.progress
     since = unreachable_since(execution)
-    return {
+    plain: dict[str, Any] = {
         "request_id": ulid_of(execution.execution_id),
         "status": _STATUSES[execution.status],
         "submitted_at": rfc3339(execution.created_at or execution.updated_at),
@@ -48,6 +50,11 @@ def status_out(shown: Shown) -> dict[str, Any]:
             "health": {health.value: count for health, count in progress.health.items()},
         },
         "last_update": rfc3339(progress.last_update),
-        "artifacts": [msgspec.to_builtins(artifact) for artifact in progress.artifacts],
+        "artifacts": [msgspec.to_builtins(artifact) for artifact in progress.artifacts[:MAX_ARTIFACTS]],
         "dag": {"name": shown.engine, "run_ids": shown.runs},
-    } | ({} if since is None else {"note": f"{ENGINE_UNREACHABLE}{since}"})
+    }
+    if len(progress.artifacts) > MAX_ARTIFACTS:
+        plain["artifacts_truncated"] = True
+    if since is not None:
+        plain["note"] = f"{ENGINE_UNREACHABLE}{since}"
+    return plain

@@ -13,7 +13,7 @@ from pyoco_server.domain.run_logs import tokens
 from pyoco_server.domain.run_logs.lines import Level, Stream, text_of
 from pyoco_server.errors import InvalidLogQuery
 from pyoco_server.http_api.api.runs.routes import RunIdPath
-from pyoco_server.http_api.dependencies import CallerDep, RunLogsDep, given_once
+from pyoco_server.http_api.dependencies import CallerDep, HolderDep, RunLogsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.fields import Open
 from pyoco_server.http_api.responses import json_response
@@ -72,6 +72,7 @@ async def get_run_logs(
     request: Request,
     logs: RunLogsDep,
     caller: CallerDep,
+    holder: HolderDep,
     since_token: Annotated[
         str | None, Query(description="The `next_token` of an earlier response. Absent: from the start.")
     ] = None,
@@ -89,7 +90,7 @@ async def get_run_logs(
     place = tokens.START if not since_token else tokens.decode(since_token, parsed)
     query = LogQuery(place=place, limit=limit, tail=tail, wait_sec=wait_sec)
     end = await logs.end(parsed, tenant_filter=caller.tenant_filter)
-    page, _ = await logs.page(parsed, query, end, caller=caller)
+    page, _ = await logs.page(parsed, query, end, caller=caller, holder=holder)
     if wants_text(request.headers.get("accept", "")):
         headers = text_headers(parsed, page.following, complete=page.complete)
         return Response(text_of([line for _, _, line in page.lines]), media_type="text/plain", headers=headers)

@@ -12,7 +12,7 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.ids import parse_run_id
 from pyoco_server.http_api.api.runs import translate
 from pyoco_server.http_api.api.runs.routes import Include, RunIdPath
-from pyoco_server.http_api.dependencies import CallerDep, FleetDep, TopicsDep
+from pyoco_server.http_api.dependencies import CallerDep, FleetDep, HolderDep, TopicsDep
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import streams
 from pyoco_server.http_api.responses.problems import failures
@@ -54,6 +54,7 @@ async def watch_run(
     topics: TopicsDep,
     fleet: FleetDep,
     caller: CallerDep,
+    holder: HolderDep,
     include: Include = None,
     since: Annotated[float | None, Query(allow_inf_nan=False, description="Unix seconds: only later changes.")] = None,
     timeout_sec: Annotated[
@@ -65,7 +66,9 @@ async def watch_run(
     after = translate.version_of(last_event_id)
 
     async def events() -> AsyncGenerator[bytes, None]:
-        async with topics.join(parse_run_id(run_id), tenant_filter=caller.tenant_filter, caller=caller) as topic:
+        async with topics.join(
+            parse_run_id(run_id), tenant_filter=caller.tenant_filter, caller=caller, holder=holder
+        ) as topic:
             if topic.is_end_known(after, since):
                 return
             yield streams.RETRY
