@@ -68,7 +68,7 @@ class FakeEngine:
 def services_behind(client: httpx.AsyncClient) -> Services:
     """The services of the gateway of a client without a socket."""
     transport: Any = client._transport
-    services: Services = transport.app.state.services
+    services: Services = transport.gateway.state.services
     return services
 
 
