@@ -17,7 +17,7 @@ from pyoco_server.logs import JsonLines
 from pyoco_server.services.context import CommandContext
 from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.worker.runner_process.flow_run import CancelSwitch, run_flow
-from pyoco_server.worker.runner_process.process import _environment_of
+from pyoco_server.worker.runner_process.process import _ProcessState, _set_variables
 from pyoco_server.worker.runner_process.protocol import RunJob
 from support.world import HELLO, World
 from unit.worker.conftest import running_worker
@@ -70,8 +70,10 @@ def test_a_task_finds_the_ids_in_its_context(tmp_path: Path, monkeypatch: pytest
 def test_the_variables_are_those_of_the_run_and_leave_with_it() -> None:
     names = ("PYOCO_RUN_ID", "PYOCO_REQUEST_ID", "PYOCO_CORRELATION_ID")
 
-    with _environment_of(JOB):
-        within = [os.environ.get(name) for name in names]
+    before = _ProcessState()
+    _set_variables(JOB)
+    within = [os.environ.get(name) for name in names]
+    before.restore()
 
     assert within == ["r1", REQUEST, ORDER]
     assert [os.environ.get(name) for name in names] == [None] * 3
