@@ -127,6 +127,7 @@ OPERATIONS = [
     "GET /gui/requests/{request_id}",
     "GET /gui/artifacts/{id}/url",
     "GET /gui/artifacts/{id}",
+    "GET /audit",
     "GET /metrics",
 ]
 # The document cannot forbid anything about them.
