@@ -303,9 +303,11 @@ async def open_api_keys(config: NatsBackendConfig, *, operator: str = "pyoco-ser
 
 
 @asynccontextmanager
-async def open_strategies(config: NatsBackendConfig) -> AsyncIterator[StrategyStore]:
+async def open_strategies(config: NatsBackendConfig) -> AsyncIterator[tuple[StrategyStore, AuditTrail]]:
+    """The registered strategies and the trail of their changes, without a gateway."""
     async with _connected(config, "pyoco-server-admin") as (connection, facts):
-        yield StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts))
+        trail = AuditTrail(log=_audit_log(connection, facts, config), clock=SystemClock(), ids=SystemIds())
+        yield StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts)), trail
 
 
 def _authenticator(

@@ -19,6 +19,7 @@ from pyoco_server.domain.pdca.strategies import Strategy
 from pyoco_server.errors import EngineDown
 from pyoco_server.ports.pdca import BatchState
 from pyoco_server.services.container import Services
+from pyoco_server.services.context import GATEWAY
 from support.world import World
 
 ONE = StrategyId("strat.meanrev.m1")
@@ -89,4 +90,4 @@ async def register(services: Services, *ids: str, tenant_id: str | None = None, 
     """Register strategies, so that this gateway knows them."""
     for one in ids:
         strategy = Strategy(**{"id": StrategyId(one), "title": one, "instrument": "USDJPY", **changed})
-        await services.strategies.put(tenant_id, strategy)
+        await services.strategies.put(tenant_id, strategy, context=GATEWAY)

@@ -16,6 +16,7 @@ from pyoco_server.cli.output import FAILED, localized, print_stderr
 from pyoco_server.cli.stdout import write, write_json
 from pyoco_server.cli.strategy_files import Row, read_rows
 from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
+from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.pdca.strategies import Strategy
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.japanese import japanese
@@ -31,6 +32,8 @@ AT_A_TIME = 128
 ATTEMPTS = 10
 PAUSE_SEC = 1.0
 REPORT_EVERY = 10_000
+# The resource of an import in the audit trail.
+ALL = "*"
 
 strategies = typer.Typer(
     add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, help="Strategies of the PDCA API."
@@ -76,6 +79,8 @@ def import_strategies(
 async def _register(config: NatsBackendConfig, tenant: str | None, accepted: Sequence[Strategy]) -> tuple[int, int]:
     """How many strategies were new, and how many have changed."""
     from pyoco_server.bootstrap import open_strategies
+    from pyoco_server.cli.process import operator_name
+    from pyoco_server.services.context import CommandContext
     from pyoco_server.services.pdca.registry import Change, register
 
     async def patiently(store: StrategyStore, strategy: Strategy) -> Change:
@@ -87,13 +92,21 @@ async def _register(config: NatsBackendConfig, tenant: str | None, accepted: Seq
         return await register(store, tenant, strategy)
 
     done: list[Change] = []
-    async with open_strategies(config) as store:
+    context = CommandContext(actor=Actor(kind="operator", id=operator_name()))
+    # One record for all: one per strategy would take several times as long as the import.
+    what = ("strategy.import", "strategy", ALL)
+    facts = {"strategies": len(accepted)}
+    async with (
+        open_strategies(config) as (store, trail),
+        trail.change(*what, context, tenant_id=tenant, detail=facts) as audited,
+    ):
         for some in _parts(accepted):
             done += await asyncio.gather(*(patiently(store, strategy) for strategy in some))
             if len(done) // REPORT_EVERY > (len(done) - len(some)) // REPORT_EVERY:
                 print_stderr(
                     localized(f"{len(done)} of {len(accepted)} strategies", f"{len(done)} / {len(accepted)} 件")
                 )
+        audited.unchanged = done.count(Change.NONE) == len(done)
     return done.count(Change.CREATED), done.count(Change.CHANGED)
 
 

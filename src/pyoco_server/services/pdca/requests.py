@@ -27,7 +27,7 @@ from pyoco_server.domain.pdca.recheck import (
 from pyoco_server.domain.pdca.strategies import RequestProgress, StrategyFilter
 from pyoco_server.errors import InvalidRequest, RunNotFound
 from pyoco_server.ports.pdca import BatchEngine
-from pyoco_server.services.context import CommandContext
+from pyoco_server.services.context import GATEWAY, CommandContext
 from pyoco_server.services.executions.command_handler import read_execution
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import IdempotentAttempt
@@ -164,7 +164,8 @@ class RequestService:
         recheck = recheck_of(execution)
         if not execution.nodes and not execution.status.is_terminal:
             end = CompleteExecution(at=self.executions.stores.clock.now())
-            own = replace(context, commit_id=None, resumed=False, hold=None)
+            # By the gateway, as the end of any other request: the caller has only made it.
+            own = replace(context, actor=GATEWAY.actor, commit_id=None, resumed=False, hold=None)
             await self.executions.command(execution.execution_id, end, own)
         self.wake(execution.execution_id)
         first = self._run(execution.execution_id, 1, recheck) if recheck.batches else None
