@@ -223,6 +223,7 @@ def build_services(
         engine = FlowEngine(submits=executions, index=index, tag=tag, concurrency=concurrency)
     batches = BatchDriver(executions, index, engine, roster)
     indexer.on_indexed(batches.on_indexed)
+    rate_limiter = RateLimiter(config, roster, stores.clock)
     return Services(
         config=config,
         stores=stores,
@@ -239,8 +240,8 @@ def build_services(
         wheels=WheelService(stores),
         fleet=fleet,
         roster=roster,
-        rate_limiter=RateLimiter(config, roster, stores.clock),
-        metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),
+        rate_limiter=rate_limiter,
+        metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue, rate_limiter=rate_limiter),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
         readiness=ReadinessService(stores, indexer),

@@ -104,7 +104,7 @@ class Api:
         environment = {"PATH": os.environ["PATH"], "CURL_HOME": str(folder), "HOME": str(folder), **names}
         done = subprocess.run(["sh", "-c", command], env=environment, capture_output=True, check=True, timeout=60)
         status, *lines = (folder / "headers").read_text("latin-1").splitlines()
-        headers = [tuple(line.split(": ", 1)) for line in lines if ": " in line]
+        headers = [(name, value) for name, found, value in (line.partition(": ") for line in lines) if found]
         return httpx.Response(int(status.split(" ")[1]), headers=headers, content=done.stdout)
 
 
