@@ -32,12 +32,17 @@ MIN_WINRATE = 0.40
 MIN_SHARPE = 0.5
 MAX_DRAWDOWN = 0.20
 MAX_FILE_BYTES = 16 * 1024 * 1024
+# A greater return is a mistake, and the sums of some would be no numbers any more.
+MAX_RETURN = 1e6
+# A file with more is none of returns: reading on would only cost.
+MAX_MALFORMED = 1_000
 _STRATEGY = re.compile(r"[a-z0-9._-]{1,128}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Returns:
-    """The returns of a strategy within a window, oldest first. `malformed` has the lines that could not be read."""
+    """The returns of a strategy within a window, oldest first. `malformed` has the lines that could not be read; a file
+    with more than `MAX_MALFORMED` of them has no returns."""
 
     values: tuple[float, ...]
     malformed: tuple[int, ...] = ()
@@ -54,8 +59,9 @@ def read_returns(folder: Path, strategy: str, window: Mapping[str, object]) -> R
     rows, malformed = _parse(text)
     newest = max((at for at, _ in rows), default=datetime.now(UTC))
     if "lookback_days" in window:
-        first, last = newest - timedelta(days=int(str(window["lookback_days"]))), newest
-        inside = [(at, value) for at, value in rows if first < at <= last]
+        # Not from a first time on: there may be none so many days before the newest row.
+        length = timedelta(days=int(str(window["lookback_days"])))
+        inside = [(at, value) for at, value in rows if newest - at < length]
     else:
         first, last = _time(str(window["from"])), _time(str(window["to"]))
         inside = [(at, value) for at, value in rows if first <= at <= last]
@@ -112,6 +118,8 @@ def _parse(text: str) -> tuple[list[tuple[datetime, float]], tuple[int, ...]]:
             rows.append((_time(row["date"]), _return(row["return"])))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, csv.Error):
             malformed.append(reader.line_num)
+            if len(malformed) > MAX_MALFORMED:
+                return [], tuple(malformed)
     return rows, tuple(malformed)
 
 
@@ -122,17 +130,17 @@ def _time(written: str) -> datetime:
 
 def _return(written: str) -> float:
     value = float(written)
-    # Nobody can lose more than everything.
-    if not math.isfinite(value) or value < -1:
+    # Nobody can lose more than everything. NaN is in no range.
+    if not -1 <= value <= MAX_RETURN:
         raise ValueError(written)
     return value
 
 
 def _max_drawdown(returns: Sequence[float]) -> float:
-    value = peak = 1.0
     deepest = 0.0
+    # The value as a share of the highest one so far, which is never too large for a number.
+    share = 1.0
     for change in returns:
-        value *= 1 + change
-        peak = max(peak, value)
-        deepest = max(deepest, 1 - value / peak)
+        share = min(1.0, share * (1 + change))
+        deepest = max(deepest, 1 - share)
     return deepest

@@ -113,6 +113,44 @@ def test_malformed_rows_are_reported_and_the_others_count(tmp_path: Path, monkey
     assert "| 6 |" in outcome.reports[0].data.decode()
 
 
+@pytest.mark.parametrize("date", ["0001-01-01", "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+def test_a_window_may_begin_before_the_first_day_of_the_calendar(
+    metrics: ModuleType, tmp_path: Path, date: str
+) -> None:
+    (tmp_path / "a.csv").write_text(f"date,return\n{date},0.1\n")
+
+    found = metrics.read_returns(tmp_path, "a", {"lookback_days": 180})
+
+    assert found.values == (0.1,)
+
+
+def test_returns_that_no_sum_can_hold_are_malformed_and_spoil_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = "".join(f"2026-01-{day:02},1e308\n" for day in range(10, 15))
+    (tmp_path / "a.csv").write_text(ROWS + days)
+
+    outcome = run_batch(tmp_path, monkeypatch, "a")
+
+    assert outcome.error is None
+    assert "5 malformed rows" in outcome.reports[0].data.decode()
+
+
+def test_a_loss_after_gains_that_no_number_can_hold_is_a_drawdown(metrics: ModuleType) -> None:
+    kpi = metrics.measure((1e6,) * 60 + (-0.5,))
+
+    assert kpi["max_dd"] == 0.5
+
+
+def test_a_file_with_too_many_malformed_rows_is_not_read_to_its_end(metrics: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(ROWS + "x\n" * 5_000)
+
+    found = metrics.read_returns(tmp_path, "a", ALL)
+
+    assert found.values == ()
+    assert len(found.malformed) == metrics.MAX_MALFORMED + 1
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\0\0", b"date,return\n", b"x,y\n1,2\n", b'"' * 200_000])
 def test_a_file_without_returns_has_unknown_health(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
