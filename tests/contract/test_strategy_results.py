@@ -102,6 +102,13 @@ def test_results_are_listed_newest_first_within_their_times(results: StrategyRes
     assert results.averages(None, B, checked_from=0.0) == {}
 
 
+def test_an_average_that_no_number_can_hold_is_left_out(results: StrategyResults) -> None:
+    for run_id in RUNS:
+        results.save(counted(run_id, result(winrate=0.5, sharpe=1e308)))
+
+    assert results.averages(None, A, checked_from=0.0) == {"winrate": 0.5}
+
+
 def test_a_batch_that_changes_replaces_its_results(results: StrategyResults) -> None:
     results.save(counted(RUNS[0], result(), result(B)))
 

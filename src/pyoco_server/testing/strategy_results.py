@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyoco_server.domain.ids import NodeId, RunId
@@ -84,7 +85,8 @@ class MemoryStrategyResults:
             if each.result.strategy == strategy_id and each.checked_at >= checked_from
         ]
         values = {name: [kpi[name] for kpi in found if name in kpi] for name in KPIS}
-        return {name: sum(some) / len(some) for name, some in values.items() if some}
+        averages = {name: sum(some) / len(some) for name, some in values.items() if some}
+        return {name: average for name, average in averages.items() if math.isfinite(average)}
 
     def close(self) -> None:
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -194,7 +195,12 @@ class SqliteStrategyResults:
                 " WHERE tenant_id = ? AND strategy = ? AND checked_at >= ?",
                 (tenant_id or "", strategy_id, checked_from),
             ).fetchone()
-            return {name: value for name, value in zip(KPIS, found, strict=True) if value is not None}
+            # The sum of finite numbers may be none.
+            return {
+                name: value
+                for name, value in zip(KPIS, found, strict=True)
+                if value is not None and math.isfinite(value)
+            }
 
 
 def _remove_results(writer: sqlite3.Connection, number: int, nodes: Iterable[NodeId]) -> set[str]:
