@@ -33,7 +33,8 @@ FIND_EVERY_SEC = 1.0
 MAX_REQUESTS = 2_000
 # Batches that are started or ended at a time.
 CONCURRENT_BATCHES = 32
-MAX_IGNORED = 1_000
+# At least as many as one query finds: what is forgotten is looked at again, each second.
+MAX_IGNORED = 2 * MAX_REQUESTS
 UNFINISHED = ("PENDING", "RUNNING", "CANCELLING")
 
 
