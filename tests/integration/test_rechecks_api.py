@@ -18,6 +18,7 @@ from pyoco_server.ports.pdca import StoredArtifact
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.pdca.flow_engine import FlowEngine
 from support.broker import Broker
+from support.flow_files import TWO_TASKS
 from support.gateways import gateway_settings, serving
 from support.rechecks import BODY, BODY_FOR_ALL, ONE, key, register, services_behind
 
@@ -187,6 +188,22 @@ async def test_another_run_is_no_request(pdca: httpx.AsyncClient) -> None:
     run_id = (await pdca.post("/runs", json={"flow_name": "hello"})).json()["run_id"]
 
     assert error_of(await pdca.get(f"/pdca/recheck/{ulid_of(run_id)}")) == (404, "NOT_FOUND")
+
+
+async def test_nothing_else_has_the_name_of_a_request(pdca: httpx.AsyncClient) -> None:
+    name = "pdca.request"
+    file = {"workflow": ("flow.yaml", TWO_TASKS)}
+
+    answers = [
+        await pdca.post("/runs", json={"flow_name": name}),
+        await pdca.post("/runs/yaml", files=file, data={"flow_name": name}),
+        await pdca.post("/jobs", json={"flow": name, "parameters": {}}, headers=key()),
+        await pdca.post("/executions", json={"graphId": name}, headers=key()),
+    ]
+
+    assert [answer.status_code for answer in answers] == [422] * 4
+    assert all("choose another one" in answer.text for answer in answers)
+    assert (await pdca.get("/runs")).json() == []
 
 
 async def test_without_a_broker_a_request_is_answered_in_time(pdca: httpx.AsyncClient, broker: Broker) -> None:

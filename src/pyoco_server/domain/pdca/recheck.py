@@ -13,6 +13,7 @@ import orjson
 from pyoco_server.domain.execution.state import Execution
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.ids import StrategyId, ulid_of
+from pyoco_server.errors import InvalidRequest
 
 # The flow name of the execution that a request is; its nodes are the batches.
 REQUEST_FLOW = "pdca.request"
@@ -53,6 +54,12 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     recheck: Recheck
     tenant_id: str | None = None
     correlation_id: str | None = None
+
+
+def check_name(flow_name: str) -> None:
+    """Refuse the name of requests for anything else: the drivers of all gateways would look at it again and again."""
+    if flow_name == REQUEST_FLOW:
+        raise InvalidRequest(f"{REQUEST_FLOW!r} is the name of the requests that /pdca makes: choose another one")
 
 
 def batch_params(batch: Batch) -> dict[str, Any]:

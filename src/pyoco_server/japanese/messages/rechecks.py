@@ -26,6 +26,12 @@ TEXTS = {
     "the ids of {count} strategies are too long for one request": (
         "{count} 個の strategy の id が 1 つの request に収まりません"
     ),
+    "{name} is the name of the requests that /pdca makes: choose another one": (
+        "{name} は /pdca が作る request の名前です。別の名前を指定してください"
+    ),
+    "params: a request of /pdca is repeated as it was; send another one there": (
+        "params: /pdca の request はそのまま再実行されます。変更する場合は新しい request を送ってください"
+    ),
     # Of fields
     "a time is RFC 3339 with an offset: 2025-08-24T03:34:56Z": (
         "時刻は offset 付きの RFC 3339 で指定してください: 2025-08-24T03:34:56Z"

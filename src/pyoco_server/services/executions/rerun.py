@@ -9,10 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pyoco_server.domain.auth.caller import Caller
+from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.commands import CreateExecution
 from pyoco_server.domain.execution.events import Commit, ExecutionCreated, NodeCreated
 from pyoco_server.domain.execution.state import Execution, Request, Work
 from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW, check_name
 from pyoco_server.errors import InvalidRequest, RunNotFound
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.executions.submit import first_commit
@@ -29,27 +32,27 @@ class RerunService:
 
     executions: ExecutionService
 
-    async def prepare(
-        self, run_id: RunId, params: Mapping[str, Any], *, tenant_filter: str | None, api_key_id: str | None
-    ) -> CreateExecution:
+    async def prepare(self, run_id: RunId, params: Mapping[str, Any], caller: Caller) -> CreateExecution:
         """The command of a rerun with these params in place of the original ones; stores nothing.
 
-        `RunNotFound` for runs of other tenants and for those that retention has removed.
+        `RunNotFound` for runs of other tenants and for those that retention has removed. A request of the PDCA API is
+        repeated as it was, for callers who may send it.
         """
         stores = self.executions.stores
         first = await first_commit(stores.events, run_id)
         created = None if first is None else created_in(first.commit)
-        if first is None or created is None or tenant_filter not in (None, created.request.tenant_id):
+        if first is None or created is None or caller.tenant_filter not in (None, created.request.tenant_id):
             raise RunNotFound(run_id=run_id)
         original = created.request
         if original.workflow_yaml_sha256 is not None:
             _check_names(params, original.input)
+        changed = _recheck_by(caller, created, params) if original.flow_name == REQUEST_FLOW else params
         # Of the two kinds that workers run, a rerun is never started by hand.
         work = Work.NODES if original.work is Work.NODES else Work.QUEUED
         request = replace(
             original,
-            input={**original.input, **params},
-            api_key_id=api_key_id,
+            input={**original.input, **changed},
+            api_key_id=caller.api_key_id,
             replay_of=None,
             rerun_of=run_id,
             work=work,
@@ -85,6 +88,17 @@ def create_again(first: Commit, request: Request, labels: Sequence[str], *, at: 
 def created_in(first: Commit) -> ExecutionCreated | None:
     """The event that created the execution, which its first commit has."""
     return next((event for event in first.events if isinstance(event, ExecutionCreated)), None)
+
+
+def _recheck_by(caller: Caller, created: ExecutionCreated, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a repeated request has anew: who has sent it."""
+    if created.node_inputs is None:
+        check_name(created.request.flow_name)
+    if params:
+        raise InvalidRequest("params: a request of /pdca is repeated as it was; send another one there")
+    is_for_all = created.request.input.get("kind") != "recheck"
+    caller.require(frozenset({Scope.PDCA_RECHECK_ALL if is_for_all else Scope.PDCA_RECHECK}))
+    return {"client_id": caller.client_id}
 
 
 def _check_names(params: Mapping[str, Any], known: Mapping[str, Any]) -> None:

@@ -32,6 +32,7 @@ from pyoco_server.domain.execution.snapshot import bounded_snapshot
 from pyoco_server.domain.execution.state import Execution, Request, Work, empty_execution
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.recheck import check_name
 from pyoco_server.errors import InvalidRequest, RunNotFound
 from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.cancel import cancel
@@ -151,6 +152,7 @@ class ExecutionService(SubmitService):
         return fold_as_of(commits, run_id, as_of), commits[0].sequence
 
     async def _create_command(self, asked: NewExecution) -> CreateExecution:
+        check_name(asked.graph_id)
         request = Request(
             flow_name=asked.graph_id,
             input=asked.input,

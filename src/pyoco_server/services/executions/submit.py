@@ -18,6 +18,7 @@ from pyoco_server.domain.execution.events import Commit, ExecutionCreated, Store
 from pyoco_server.domain.execution.state import Execution, Request, StopHow
 from pyoco_server.domain.flow_yaml import FlowFile
 from pyoco_server.domain.ids import NodeId, RunId
+from pyoco_server.domain.pdca.recheck import check_name
 from pyoco_server.errors import BrokerUnavailable, OrphanRunPossible, PyocoError, Unanswered
 from pyoco_server.ports import Job
 from pyoco_server.services.context import GATEWAY, CommandContext, Stores
@@ -71,6 +72,7 @@ class SubmitService:
         self, create: CreateExecution, context: CommandContext, *, run_id: RunId | None = None
     ) -> Execution:
         """The same for a command."""
+        check_name(create.request.flow_name)
         stores = self.stores
         run_id = run_id or stores.ids.run_id()
         try:
