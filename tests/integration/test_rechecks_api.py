@@ -190,6 +190,32 @@ async def test_another_run_is_no_request(pdca: httpx.AsyncClient) -> None:
     assert error_of(await pdca.get(f"/pdca/recheck/{ulid_of(run_id)}")) == (404, "NOT_FOUND")
 
 
+@pytest.mark.parametrize(
+    ("command", "body"),
+    [
+        ("nodes/foo/start", {"attempt": 1}),
+        ("nodes/batch-9999/start", {"attempt": 1}),
+        ("nodes/batch-0001/start", {"attempt": 2}),
+        ("nodes/batch-0001/success", {"attempt": 1, "output": {"results": []}}),
+        ("nodes/batch-0001/fail", {"attempt": 1, "error": {"code": "X", "message": "x"}}),
+        ("complete", {}),
+        ("fail", {"error": {"code": "X", "message": "x"}}),
+    ],
+)
+async def test_the_batches_of_a_request_are_the_engines(
+    pdca: httpx.AsyncClient, command: str, body: dict[str, Any]
+) -> None:
+    request_id = await asked(pdca)
+    execution = f"/executions/{run_id_of(request_id)}"
+
+    answer = await pdca.post(f"{execution}/{command}", json=body, headers=key())
+
+    assert answer.status_code == 409, answer.text
+    assert (await pdca.get(f"/pdca/recheck/{request_id}")).json()["status"] == "running"
+    await pdca.post(f"{execution}/cancel", json={}, headers=key())
+    assert (await status_of(pdca, request_id, "failed"))["progress"]["completed_batches"] == 1
+
+
 async def test_nothing_else_has_the_name_of_a_request(pdca: httpx.AsyncClient) -> None:
     name = "pdca.request"
     file = {"workflow": ("flow.yaml", TWO_TASKS)}

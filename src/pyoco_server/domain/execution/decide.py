@@ -58,6 +58,7 @@ from pyoco_server.domain.execution.rejection import (
     reject,
 )
 from pyoco_server.domain.execution.state import MAX_LABELS, MAX_NODES, Execution, Status, StopHow, Work
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 
 __all__ = ["Rejection", "RejectionReason", "Verdict", "decide", "decide_and_fold"]
 
@@ -135,12 +136,17 @@ def _with_nodes(execution: Execution, command: CreateExecution, created: Executi
 
 
 def _inadmissible(execution: Execution, command: Command) -> Rejection | None:
-    """Reject commands to unknown executions, and API commands that only the running worker may give."""
+    """Reject commands to unknown executions, and API commands that only the running worker may give.
+
+    The batches of a PDCA request are its engine's: a node that is none of them could not even be shown.
+    """
     if isinstance(command, CreateExecution):
         return None
     if not execution.exists:
         return reject(RejectionReason.NOT_FOUND)
-    if not command.from_outside or execution.request.work is Work.NODES or isinstance(command, _ALLOWED_FROM_API):
+    if not command.from_outside or isinstance(command, _ALLOWED_FROM_API):
+        return None
+    if execution.request.work is Work.NODES and execution.request.flow_name != REQUEST_FLOW:
         return None
     if execution.status.is_terminal:
         return finished(execution)

@@ -41,7 +41,7 @@ from pyoco_server.domain.pdca.strategies import Artifact, Health, RequestProgres
 
 logger = logging.getLogger(__name__)
 
-# The indicators that are kept; an external claimer may send any.
+# The indicators that are kept; a log may have any.
 KPIS = ("winrate", "sharpe", "max_dd")
 
 
@@ -214,7 +214,7 @@ def _batch_after(
 
 
 def _succeeded(batch: CountedBatch, event: NodeSucceeded) -> tuple[CountedBatch, tuple[StrategyResult, ...]]:
-    """An external claimer may send any output: only results of strategies of the batch count, one each."""
+    """A log may have any output: only results of strategies of the batch count, one each."""
     output = read_output(event.output)
     wanted = set(batch.strategies)
     given = {} if output is None else {each.strategy: each for each in output.results if each.strategy in wanted}

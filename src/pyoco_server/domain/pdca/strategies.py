@@ -132,7 +132,7 @@ class RequestProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_output(output: Any) -> BatchOutput | None:
-    """The output of a batch's node; None when it is not of this form (an external claimer may send anything)."""
+    """The output of a batch's node; None when it is not of this form (a log may have anything)."""
     try:
         return msgspec.convert(output, BatchOutput)
     except msgspec.ValidationError:

@@ -312,13 +312,13 @@ async def test_a_gateway_that_no_longer_owns_the_request_leaves_it(world: World,
     assert (await world.execution(run_id)).started_at is None
 
 
-async def test_a_batch_that_a_caller_holds_without_a_lease_is_taken_over(
+async def test_a_batch_that_another_holds_without_a_lease_is_taken_over(
     world: World, engine: MemoryBatchEngine
 ) -> None:
     run_id = await requested(world, THREE[:1])
     request = request_run(world, run_id, engine)
     await request.advance()
-    theirs = StartNode(at=world.now(), node_id=FIRST, attempt=2, worker_id=WorkerId("ann"), from_outside=True)
+    theirs = StartNode(at=world.now(), node_id=FIRST, attempt=2, worker_id=WorkerId("ann"))
     await world.handle(run_id, theirs)
 
     await request.advance()
