@@ -58,6 +58,7 @@ from pyoco_server.services.pdca.artifacts import ArtifactService, SharedSigningK
 from pyoco_server.services.pdca.driver import BatchDriver
 from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.flow_engine import FlowEngine
+from pyoco_server.services.pdca.registry import OperatorRegistry
 from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.result_projector import ResultProjector
 from pyoco_server.services.pdca.strategies import StrategyService
@@ -303,9 +304,13 @@ async def open_api_keys(config: NatsBackendConfig, *, operator: str = "pyoco-ser
 
 
 @asynccontextmanager
-async def open_strategies(config: NatsBackendConfig) -> AsyncIterator[StrategyStore]:
+async def open_strategies(config: NatsBackendConfig, *, operator: str) -> AsyncIterator[OperatorRegistry]:
+    """The registry of strategies for this operator, without a gateway."""
     async with _connected(config, "pyoco-server-admin") as (connection, facts):
-        yield StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts))
+        store = StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts))
+        trail = AuditTrail(log=_audit_log(connection, facts, config), clock=SystemClock(), ids=SystemIds())
+        context = CommandContext(actor=Actor(kind="operator", id=operator))
+        yield OperatorRegistry(store=store, trail=trail, context=context)
 
 
 def _authenticator(

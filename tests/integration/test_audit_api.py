@@ -190,6 +190,12 @@ async def test_every_changing_route_leaves_one_record_of_its_caller(
     await call("POST", "/executions/{executionId}/cancel", json={}, executionId=await execution())
     await stores.dead_letters.publish(DeadLetter(timestamp=1.0, reason="execution_error", run_id=run_id))
     await call("POST", "/dlq/{seq}/replay", seq="1")
+    strategy = {"title": "One", "instrument": "USDJPY", "enabled": True, "tags": []}
+    await call("PUT", "/pdca/strategies/{id}", json=strategy, id="one")
+    recheck = {"window": {"lookback_days": 7}, "reason": "manual"}
+    await call("POST", "/pdca/recheck", json={"strategies": ["one"], **recheck})
+    await call("POST", "/pdca/recheck_all", json=recheck)
+    await call("DELETE", "/pdca/strategies/{id}", id="one")
     async with at_work(stores, config, tags=("other",)):
         worker_id = await _listed_worker(client)
         await call("PATCH", "/workers/{worker_id}", json={"hidden": True}, worker_id=worker_id)

@@ -19,7 +19,7 @@ from pyoco_server.domain.pdca.strategies import Strategy
 from pyoco_server.errors import EngineDown
 from pyoco_server.ports.pdca import BatchState
 from pyoco_server.services.container import Services
-from support.world import World
+from support.world import USER, World
 
 ONE = StrategyId("strat.meanrev.m1")
 BODY: Mapping[str, Any] = {"strategies": [ONE], "window": {"lookback_days": 14}, "reason": "manual"}
@@ -89,4 +89,4 @@ async def register(services: Services, *ids: str, tenant_id: str | None = None, 
     """Register strategies, so that this gateway knows them."""
     for one in ids:
         strategy = Strategy(**{"id": StrategyId(one), "title": one, "instrument": "USDJPY", **changed})
-        await services.strategies.put(tenant_id, strategy)
+        await services.strategies.put(tenant_id, strategy, USER)

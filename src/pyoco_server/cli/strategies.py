@@ -61,7 +61,9 @@ def import_strategies(
     accepted = [row.strategy for row in rows if row.strategy is not None]
     created = changed = 0
     if not dry_run and accepted:
-        created, changed = with_broker(lambda config: _register(config, tenant, accepted), nats_url, data_dir)
+        created, changed = with_broker(
+            lambda config: _register(config, tenant, accepted, file.name), nats_url, data_dir
+        )
     if output_form == "json":
         facts = {"rows": len(rows), "accepted": len(accepted), "created": created, "changed": changed}
         write_json(facts | {"rejected": [{"line": row.line, "reason": row.reason} for row in rejected]})
@@ -73,9 +75,12 @@ def import_strategies(
         raise typer.Exit(FAILED)
 
 
-async def _register(config: NatsBackendConfig, tenant: str | None, accepted: Sequence[Strategy]) -> tuple[int, int]:
+async def _register(
+    config: NatsBackendConfig, tenant: str | None, accepted: Sequence[Strategy], file_name: str
+) -> tuple[int, int]:
     """How many strategies were new, and how many have changed."""
     from pyoco_server.bootstrap import open_strategies
+    from pyoco_server.cli.process import operator_name
     from pyoco_server.services.pdca.registry import Change, register
 
     async def patiently(store: StrategyStore, strategy: Strategy) -> Change:
@@ -87,13 +92,17 @@ async def _register(config: NatsBackendConfig, tenant: str | None, accepted: Seq
         return await register(store, tenant, strategy)
 
     done: list[Change] = []
-    async with open_strategies(config) as store:
+    async with (
+        open_strategies(config, operator=operator_name()) as registry,
+        registry.importing(tenant, file_name, len(accepted)) as audited,
+    ):
         for some in _parts(accepted):
-            done += await asyncio.gather(*(patiently(store, strategy) for strategy in some))
+            done += await asyncio.gather(*(patiently(registry.store, strategy) for strategy in some))
             if len(done) // REPORT_EVERY > (len(done) - len(some)) // REPORT_EVERY:
                 print_stderr(
                     localized(f"{len(done)} of {len(accepted)} strategies", f"{len(done)} / {len(accepted)} 件")
                 )
+        audited.unchanged = set(done) == {Change.NONE}
     return done.count(Change.CREATED), done.count(Change.CHANGED)
 
 

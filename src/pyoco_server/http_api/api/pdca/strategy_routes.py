@@ -50,8 +50,8 @@ async def put_strategy(
         strategy_id=parsed, title=given.title, instrument=given.instrument, enabled=given.enabled, tags=given.tags
     )
     async with in_time(), IdempotentRequest(request, of_json(body)) as once:
-        if once.attempt:
-            is_new = await strategies.put(caller.tenant_id, strategy)
+        if turn := once.attempt:
+            is_new = await strategies.put(caller.tenant_id, strategy, turn.context)
             once.response = json_response(schemas.strategy_out(strategy), 201 if is_new else 200)
     return once.answer
 
@@ -63,8 +63,8 @@ async def delete_strategy(
 ) -> Response:
     """Remove a strategy; what is not there is removed already. Its results stay as long as their runs."""
     async with in_time(), IdempotentRequest(request, of_json()) as once:
-        if once.attempt:
+        if turn := once.attempt:
             if is_strategy_id(strategy_id):
-                await strategies.delete(caller.tenant_id, parse_strategy_id(strategy_id))
+                await strategies.delete(caller.tenant_id, parse_strategy_id(strategy_id), turn.context)
             once.response = Response(status_code=204)
     return once.answer
