@@ -65,11 +65,11 @@ class Gateway:
 def attempt_in(world: World, *, resumed: bool = False, of: IdempotentAttempt | None = None) -> IdempotentAttempt:
     """A first attempt with an idempotency key, or one that continues it."""
     if of is not None:
-        context = replace(of.context, resumed=resumed, request_id=world.truth.ids.request_id())
+        context = replace(of.context, resumed=resumed, request_id=world.truth.ids.commit_id())
         return IdempotentAttempt(context, of.resource_id)
     ids = world.truth.ids
     context = replace(
-        USER, commit_id=ids.commit_id(), resumed=resumed, tenant_filter="team-a", request_id=ids.request_id()
+        USER, commit_id=ids.commit_id(), resumed=resumed, tenant_filter="team-a", request_id=ids.commit_id()
     )
     return IdempotentAttempt(context, world.truth.ids.run_id())
 
