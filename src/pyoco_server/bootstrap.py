@@ -58,7 +58,6 @@ from pyoco_server.services.pdca.artifacts import ArtifactService, SharedSigningK
 from pyoco_server.services.pdca.driver import BatchDriver
 from pyoco_server.services.pdca.engine_watch import EngineWatch
 from pyoco_server.services.pdca.flow_engine import FlowEngine
-from pyoco_server.services.pdca.registry import OperatorRegistry
 from pyoco_server.services.pdca.requests import RequestService
 from pyoco_server.services.pdca.result_projector import ResultProjector
 from pyoco_server.services.pdca.strategies import StrategyService
@@ -224,6 +223,7 @@ def build_services(
         engine = FlowEngine(submits=executions, index=index, tag=tag, concurrency=concurrency)
     batches = BatchDriver(executions, index, engine, roster)
     indexer.on_indexed(batches.on_indexed)
+    rate_limiter = RateLimiter(config, roster, stores.clock)
     return Services(
         config=config,
         stores=stores,
@@ -240,8 +240,8 @@ def build_services(
         wheels=WheelService(stores),
         fleet=fleet,
         roster=roster,
-        rate_limiter=RateLimiter(config, roster, stores.clock),
-        metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue),
+        rate_limiter=rate_limiter,
+        metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue, rate_limiter=rate_limiter),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
         readiness=ReadinessService(stores, indexer),
@@ -304,13 +304,11 @@ async def open_api_keys(config: NatsBackendConfig, *, operator: str = "pyoco-ser
 
 
 @asynccontextmanager
-async def open_strategies(config: NatsBackendConfig, *, operator: str) -> AsyncIterator[OperatorRegistry]:
-    """The registry of strategies for this operator, without a gateway."""
+async def open_strategies(config: NatsBackendConfig) -> AsyncIterator[tuple[StrategyStore, AuditTrail]]:
+    """The registered strategies and the trail of their changes, without a gateway."""
     async with _connected(config, "pyoco-server-admin") as (connection, facts):
-        store = StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts))
         trail = AuditTrail(log=_audit_log(connection, facts, config), clock=SystemClock(), ids=SystemIds())
-        context = CommandContext(actor=Actor(kind="operator", id=operator))
-        yield OperatorRegistry(store=store, trail=trail, context=context)
+        yield StrategyStore(JetStreamKeyValue(connection, config.strategies_kv_bucket, facts)), trail
 
 
 def _authenticator(

@@ -34,10 +34,9 @@ EXPRESSIONS = [
     *((panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]),
     *((rule["alert"], rule["expr"]) for rule in ALERTS),
 ]
-# Panels without data in this test: nothing waits, nobody calls /pdca or too often, and there is no Airflow.
+# Panels without data in this test: nothing waits, nobody calls /pdca, and there is no Airflow.
 EMPTY = {
     "Oldest waiting run by tag",
-    "Rate limited per second",
     "PDCA requests per second",
     "PDCA latency",
     "Requests to Airflow per second",

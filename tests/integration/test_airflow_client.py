@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from pyoco_server.adapters.airflow import client as client_module
 from pyoco_server.adapters.airflow.circuit import FAILURES_TO_OPEN, FIRST_PAUSE_SEC
@@ -18,6 +19,7 @@ from pyoco_server.adapters.airflow.client import AirflowClient, Call
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import EngineDown, EngineMisconfigured, InvalidUsage
 from pyoco_server.services.context import Counters
+from pyoco_server.tracing.opentelemetry import TraceLimit, Tracing
 from support.airflow_double import PASSWORD, USER, AirflowDouble, Cut, Endless, Hold, Reply, airflow_double
 from support.clocks import ManualClock
 from support.peers import unused_address
@@ -370,3 +372,26 @@ async def test_no_error_log_or_repr_has_a_secret(
     text = "\n".join((*shown, caplog.text))
     assert PASSWORD not in text
     assert "secret-token" not in text
+
+
+async def test_a_request_is_a_span_of_the_trace_it_belongs_to(airflow: AirflowDouble, client: AirflowClient) -> None:
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(exporter, "test", TraceLimit(1))
+
+    with tracing.enter("POST", "server", (None, None), {}):
+        await client.call(HEALTH)
+        airflow.plan("dag", Reply(status=503))
+        with pytest.raises(EngineDown):
+            await client.call(DAG)
+    await client.call(HEALTH)
+
+    await tracing.close()
+    spans = {span.name: dict(span.attributes or {}) for span in exporter.get_finished_spans()}
+    assert [*spans] == ["airflow login", "airflow health", "airflow dag", "POST"]
+    assert spans["airflow health"] == {
+        "http.request.method": "GET",
+        "server.address": "127.0.0.1",
+        "http.response.status_code": 200,
+    }
+    assert spans["airflow dag"]["error.type"] == "EngineDown"
+    assert not any(secret in str(spans) for secret in (PASSWORD, "secret-token"))

@@ -116,12 +116,18 @@ OPERATIONS = [
     "DELETE /jobs/{id}/tags/{tag}",
     "GET /tags",
     "GET /jobs/{id}/logs",
+    "PUT /pdca/strategies/{id}",
+    "DELETE /pdca/strategies/{id}",
+    "GET /gui/strategies",
+    "GET /gui/strategies/{id}",
+    "GET /gui/strategies/{id}/results",
     "POST /pdca/recheck",
     "POST /pdca/recheck_all",
     "GET /pdca/recheck/{request_id}",
     "GET /gui/requests/{request_id}",
     "GET /gui/artifacts/{id}/url",
     "GET /gui/artifacts/{id}",
+    "GET /audit",
     "GET /metrics",
 ]
 # The document cannot forbid anything about them.

@@ -18,11 +18,11 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.rate_limits import LimitClass
 from pyoco_server.http_api import create_app
 from pyoco_server.http_api.middleware.rate_limits import NOT_LIMITED, limit_class
-from pyoco_server.services.container import Services
 from support.broker import Broker
 from support.callers import api_key_headers, hand_out
 from support.clocks import ManualClock
 from support.gateways import gateway_settings, serving, submit
+from support.rechecks import services_behind
 
 QUOTA = 30
 
@@ -38,17 +38,11 @@ def settings(broker: Broker, tmp_path: Path) -> Any:
     return make
 
 
-def services_of(client: httpx.AsyncClient) -> Services:
-    """The services of the gateway behind a client."""
-    services: Services = client._transport.app.state.services  # type: ignore[attr-defined]
-    return services
-
-
 @asynccontextmanager
 async def limited(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a gateway for whose limits no time passes, because the machine may be busy."""
     async with serving(config) as client:
-        services_of(client).rate_limiter._monotonic = ManualClock().monotonic
+        services_behind(client).rate_limiter._monotonic = ManualClock().monotonic
         yield client
 
 
@@ -61,7 +55,7 @@ async def statuses(*clients: httpx.AsyncClient, count: int, **options: Any) -> C
 async def gateways_known(client: httpx.AsyncClient, count: int) -> None:
     """Returns as soon as the gateway behind the client has this many gateways in its roster."""
     async with asyncio.timeout(10):
-        while services_of(client).roster.size != count:  # noqa: ASYNC110 - there is no event
+        while services_behind(client).roster.size != count:  # noqa: ASYNC110 - there is no event
             await asyncio.sleep(0.01)
 
 

@@ -40,6 +40,11 @@ async def test_a_file_is_imported_and_its_rejected_rows_are_reported(
         ["line 3: a strategy id is 1 to 128 of the characters a-z 0-9 . _ -"],
     )
     assert "2 strategies created, 0 changed, 0 as before; 1 rows rejected" in first[2]
+    records = await stores.audit.read(after=0, upto=(await stores.audit.state()).last_sequence)
+    assert [*{record.key: record.outcome for record in records}.values()] == ["made", "void"]
+    assert {(record.action, record.actor.kind, record.tenant_id, str(record.detail)) for record in records} == {
+        ("strategy.import", "operator", "team-a", "{'strategies': 2}")
+    }
     stored = await stores.strategies.get("team-a", StrategyId("c"))
     assert stored.strategy is not None
     assert orjson.loads(again[1]) == {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.http_api import create_app
@@ -29,6 +30,8 @@ def gateway_settings(url: str, folder: Path, **changed: Any) -> NatsBackendConfi
 class _InTurn(httpx.ASGITransport):
     """Yields before each request, as a socket does."""
 
+    gateway: FastAPI  # without the checks around it
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await asyncio.sleep(0)
         return await super().handle_async_request(request)
@@ -40,6 +43,7 @@ async def serving(config: NatsBackendConfig) -> AsyncIterator[httpx.AsyncClient]
     app = create_app(config)
     async with app.router.lifespan_context(app):
         transport = _InTurn(checked(app), raise_app_exceptions=False)
+        transport.gateway = app
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=30.0) as client:
             yield client
 

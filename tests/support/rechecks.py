@@ -19,7 +19,8 @@ from pyoco_server.domain.pdca.strategies import Strategy
 from pyoco_server.errors import EngineDown
 from pyoco_server.ports.pdca import BatchState
 from pyoco_server.services.container import Services
-from support.world import USER, World
+from pyoco_server.services.context import GATEWAY
+from support.world import World
 
 ONE = StrategyId("strat.meanrev.m1")
 BODY: Mapping[str, Any] = {"strategies": [ONE], "window": {"lookback_days": 14}, "reason": "manual"}
@@ -68,7 +69,7 @@ class FakeEngine:
 def services_behind(client: httpx.AsyncClient) -> Services:
     """The services of the gateway of a client without a socket."""
     transport: Any = client._transport
-    services: Services = transport.app.state.services
+    services: Services = transport.gateway.state.services
     return services
 
 
@@ -89,4 +90,4 @@ async def register(services: Services, *ids: str, tenant_id: str | None = None, 
     """Register strategies, so that this gateway knows them."""
     for one in ids:
         strategy = Strategy(**{"id": StrategyId(one), "title": one, "instrument": "USDJPY", **changed})
-        await services.strategies.put(tenant_id, strategy, USER)
+        await services.strategies.put(tenant_id, strategy, context=GATEWAY)

@@ -13,11 +13,14 @@ from pyoco.dsl.syntax import TaskWrapper
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.fleet.flows import AnnouncedFlow, FlowAnnouncement
+from pyoco_server.domain.pdca.ids import run_id_of
+from pyoco_server.domain.pdca.recheck import BATCH_FLOW
 from pyoco_server.worker import PyocoNatsWorker
 from support.conformance import document
 from support.executions import NODE, WAIT_KEY
 from support.flow_files import TWO_TASKS
 from support.gateways import FINISHED, wait_for_status
+from support.rechecks import BODY, BODY_FOR_ALL, ONE, key
 from support.runners import began, declared, succeeded
 from support.wheels import NAME, wheel
 from support.workers import at_work
@@ -41,7 +44,18 @@ def load(year: int = 2026) -> int:
     return 42
 
 
+def recheck(strategies: list[str]) -> dict[str, Any]:
+    kpi = {"winrate": 0.55, "sharpe": 1.2, "max_dd": 0.08}
+    report = {"name": "report.json", "media_type": "application/json", "text": '{"health": "healthy"}'}
+    return {
+        "results": [{"strategy": one, "health": "healthy", "kpi": kpi} for one in strategies],
+        "reports": [report],
+    }
+
+
 def resolve(name: str) -> Flow:
+    if name == BATCH_FLOW:
+        return Flow(name) >> TaskWrapper(Task(func=recheck, name="report"))
     return Flow(name) >> TaskWrapper(Task(func=load, name="load"))
 
 
@@ -55,7 +69,7 @@ class Tour:
     async def ask(self, method: str, path: str, **more: Any) -> Any:
         response = await self._client.request(method, path, **more)
         assert response.is_success, response.text
-        found = document().operation(method, path)
+        found = document().operation(method, path.partition("?")[0])
         assert found is not None, path
         if not response.headers.get("content-type", "").startswith("application/json"):
             return None
@@ -102,9 +116,30 @@ async def every_operation(client: httpx.AsyncClient, config: NatsBackendConfig) 
     async with await PyocoNatsWorker.connect(config, resolve, "worker-2", ["default"]) as worker:
         await _runs(tour, worker)
         await _jobs(tour, worker)
+        await _rechecks(tour, worker)
     await _executions(tour)
     await _wheels(tour)
+    await tour.ask("GET", "/audit", params={"action": "run.create", "limit": 1})
     return tour.answers
+
+
+async def _rechecks(tour: Tour, worker: PyocoNatsWorker) -> None:
+    path, strategy = f"/pdca/strategies/{ONE}", {"title": "Mean reversion", "instrument": "USDJPY", "tags": ["daily"]}
+    for changed in (strategy, strategy | {"title": "Mean reversion, one minute"}):
+        await tour.ask("PUT", path, json=changed)
+    await tour.ask("POST", "/pdca/recheck_all", json=dict(BODY_FOR_ALL) | {"dry_run": True}, headers=key())
+    accepted = await tour.ask("POST", "/pdca/recheck", json=dict(BODY), headers=key())
+    request_id = accepted["request_id"]
+    async with asyncio.timeout(PATIENCE_SEC):
+        while not await tour.has_finished(run_id_of(request_id)):
+            await worker.run_once(timeout=0.2)
+    shown = await tour.ask("GET", f"/pdca/recheck/{request_id}")
+    await tour.ask("GET", f"/gui/requests/{request_id}")
+    link = await tour.ask("GET", f"/gui/artifacts/{shown['artifacts'][0]['id']}/url")
+    await tour.ask("GET", link["url"])
+    for listed in ("/gui/strategies", f"/gui/strategies/{ONE}", f"/gui/strategies/{ONE}/results"):
+        await tour.ask("GET", listed)
+    await tour.ask("DELETE", path)
 
 
 async def _fleet(tour: Tour) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,14 +13,13 @@ from typer import Argument, Option
 from pyoco_server.cli.brokers import DataDir, NatsUrl, OutputOption, with_broker
 from pyoco_server.cli.output import FAILED, localized, print_stderr
 from pyoco_server.cli.stdout import write, write_json
-from pyoco_server.cli.strategy_files import Row, read_rows
-from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
-from pyoco_server.domain.pdca.strategies import Strategy
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.japanese import japanese
 
 if TYPE_CHECKING:
+    from pyoco_server.cli.strategy_files import Row
     from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.domain.pdca.strategies import Strategy
     from pyoco_server.stores import StrategyStore
 
 EXAMPLE = "Example: pyoco-server-admin strategies import strategies.csv --tenant team-a"
@@ -31,6 +29,8 @@ AT_A_TIME = 128
 ATTEMPTS = 10
 PAUSE_SEC = 1.0
 REPORT_EVERY = 10_000
+# The resource of an import in the audit trail.
+ALL = "*"
 
 strategies = typer.Typer(
     add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, help="Strategies of the PDCA API."
@@ -54,6 +54,9 @@ def import_strategies(
     data_dir: DataDir = None,
 ) -> None:
     """Register the strategies of a file, or replace those of the same ids. Lists rejected rows with their lines."""
+    from pyoco_server.cli.strategy_files import read_rows
+    from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
+
     if tenant is not None and not is_tenant_id(tenant):
         raise InvalidUsage(f"--tenant: {TENANT_WORDS}")
     rows = list(read_rows(file))
@@ -61,9 +64,7 @@ def import_strategies(
     accepted = [row.strategy for row in rows if row.strategy is not None]
     created = changed = 0
     if not dry_run and accepted:
-        created, changed = with_broker(
-            lambda config: _register(config, tenant, accepted, file.name), nats_url, data_dir
-        )
+        created, changed = with_broker(lambda config: _register(config, tenant, accepted), nats_url, data_dir)
     if output_form == "json":
         facts = {"rows": len(rows), "accepted": len(accepted), "created": created, "changed": changed}
         write_json(facts | {"rejected": [{"line": row.line, "reason": row.reason} for row in rejected]})
@@ -75,12 +76,14 @@ def import_strategies(
         raise typer.Exit(FAILED)
 
 
-async def _register(
-    config: NatsBackendConfig, tenant: str | None, accepted: Sequence[Strategy], file_name: str
-) -> tuple[int, int]:
+async def _register(config: NatsBackendConfig, tenant: str | None, accepted: Sequence[Strategy]) -> tuple[int, int]:
     """How many strategies were new, and how many have changed."""
+    import asyncio
+
     from pyoco_server.bootstrap import open_strategies
     from pyoco_server.cli.process import operator_name
+    from pyoco_server.domain.execution.events import Actor
+    from pyoco_server.services.context import CommandContext
     from pyoco_server.services.pdca.registry import Change, register
 
     async def patiently(store: StrategyStore, strategy: Strategy) -> Change:
@@ -92,17 +95,21 @@ async def _register(
         return await register(store, tenant, strategy)
 
     done: list[Change] = []
+    context = CommandContext(actor=Actor(kind="operator", id=operator_name()))
+    # One record for all: one per strategy would take several times as long as the import.
+    what = ("strategy.import", "strategy", ALL)
+    facts = {"strategies": len(accepted)}
     async with (
-        open_strategies(config, operator=operator_name()) as registry,
-        registry.importing(tenant, file_name, len(accepted)) as audited,
+        open_strategies(config) as (store, trail),
+        trail.change(*what, context, tenant_id=tenant, detail=facts) as audited,
     ):
         for some in _parts(accepted):
-            done += await asyncio.gather(*(patiently(registry.store, strategy) for strategy in some))
+            done += await asyncio.gather(*(patiently(store, strategy) for strategy in some))
             if len(done) // REPORT_EVERY > (len(done) - len(some)) // REPORT_EVERY:
                 print_stderr(
                     localized(f"{len(done)} of {len(accepted)} strategies", f"{len(done)} / {len(accepted)} 件")
                 )
-        audited.unchanged = set(done) == {Change.NONE}
+        audited.unchanged = done.count(Change.NONE) == len(done)
     return done.count(Change.CREATED), done.count(Change.CHANGED)
 
 

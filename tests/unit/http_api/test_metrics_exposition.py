@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pyoco_server.domain.execution.snapshot import RUN_STATUSES
 from pyoco_server.domain.queries.histograms import HistogramDelta, Tallies, Waiting, bucket_of, gathered
 from pyoco_server.domain.queries.steps import StepKind
+from pyoco_server.domain.rate_limits import LimitClass
 from pyoco_server.http_api.api.metrics import METRICS, OTHER_TAGS, Scrape
 from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.requests import request_durations
@@ -49,6 +50,7 @@ def figures(
         dead_letters=0,
         process=None if confined else PROCESS,
         nodes={StepKind.READY: 6, StepKind.LEASED: 7, StepKind.WAITING: 8},
+        rate_limited={LimitClass.API_READ: 10, LimitClass.BULK: 0},
         airflow_requests={("dag", "success"): 9},
         airflow_circuit="open",
     )
@@ -168,3 +170,12 @@ def test_nodes_are_counted_by_the_action_they_need() -> None:
 
     assert [value(found, "pyoco_nodes", state=kind.value) for kind in StepKind] == [6, 7, 8]
     assert value(found, "pyoco_claims_waiting") == 5
+
+
+def test_refusals_are_counted_by_the_class_of_their_limit() -> None:
+    found = samples(exposition(figures()))
+
+    assert {labels: count for (name, labels), count in found.items() if name == "pyoco_rate_limited_total"} == {
+        (("class", "api-read"),): 10,
+        (("class", "bulk"),): 0,
+    }

@@ -16,7 +16,9 @@ from pyoco_server.http_api.protocol import query_names
 from pyoco_server.http_api.protocol.fields import Strict
 from pyoco_server.http_api.responses import problems
 
-ROUTES = [route for route in create_app(NatsBackendConfig()).router.routes if isinstance(route, APIRoute)]
+# The limit of a caller comes before the check, and needs a gateway that runs.
+UNLIMITED = NatsBackendConfig(rate_limit_read_per_min=0, rate_limit_write_per_min=0, rate_limit_bulk_per_min=0)
+ROUTES = [route for route in create_app(UNLIMITED).router.routes if isinstance(route, APIRoute)]
 # To these, probes and browsers add parameters of their own.
 OPEN = ("/health", "/ready", "/metrics", "/docs")
 CHECKED = [(method, route.path) for route in ROUTES if route.path not in OPEN for method in sorted(route.methods or ())]
@@ -43,8 +45,12 @@ def errors_in(response: httpx.Response) -> tuple[str, str]:
 
 @pytest.mark.parametrize(("method", "path"), CHECKED)
 async def test_every_route_names_a_parameter_that_it_does_not_have(method: str, path: str) -> None:
-    response = await ask(create_app(NatsBackendConfig()), method, f"{path}?no_such_name=1")
+    response = await ask(create_app(UNLIMITED), method, f"{path}?no_such_name=1")
 
+    if path.startswith(("/pdca", "/gui")):
+        assert (response.status_code, response.json()["error"]) == (400, "BAD_REQUEST")
+        assert response.json()["message"].startswith("no_such_name: there is no such parameter here; ")
+        return
     assert response.status_code == 422
     if method != "HEAD":
         detail, err_id = errors_in(response)

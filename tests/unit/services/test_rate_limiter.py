@@ -90,7 +90,7 @@ def test_classes_have_quotas_of_their_own() -> None:
     verdicts = [limiter.judge(limit, ALICE).is_admitted for limit in (LimitClass.READ, LimitClass.WRITE) * 2]
 
     assert verdicts == [True, True, False, False]
-    assert limiter.refused == {LimitClass.READ: 1, LimitClass.WRITE: 1}
+    assert +limiter.refused == {LimitClass.READ: 1, LimitClass.WRITE: 1}
 
 
 RATE = Rate.per_minute(60)

@@ -31,12 +31,13 @@ from pyoco_server.domain.pdca.strategies import (
 )
 from pyoco_server.errors import InvalidRequest, StrategyNotFound
 from pyoco_server.ports import StrategyResults
+from pyoco_server.services.context import GATEWAY
 from pyoco_server.services.pdca.result_projector import ResultProjector
 from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.pdca.strategy_tables import StrategyTables
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.testing.strategy_results import MemoryStrategyResults
-from support.world import USER, World
+from support.world import World
 
 A, B = StrategyId("a"), StrategyId("b")
 DAY_SEC = 86_400.0
@@ -82,7 +83,7 @@ def result(strategy: StrategyId, health: Health = Health.HEALTHY) -> StrategyRes
 
 async def put(service: StrategyService, *ids: StrategyId) -> None:
     for strategy_id in ids:
-        await service.put(None, Strategy(id=strategy_id, title="T", instrument="X"), USER)
+        await service.put(None, Strategy(id=strategy_id, title="T", instrument="X"), context=GATEWAY)
 
 
 async def last(service: StrategyService, strategy_id: StrategyId = A) -> Health:
@@ -185,7 +186,8 @@ async def test_results_leave_when_the_log_of_their_run_is_gone(world: World) -> 
 async def test_only_enabled_strategies_are_selected_and_disabled_ones_refused_by_name(world: World) -> None:
     async with running(world, MemoryStrategyResults()) as service:
         await put(service, B, A)
-        await service.put(None, Strategy(id=StrategyId("off"), title="T", instrument="X", enabled=False), USER)
+        disabled = Strategy(id=StrategyId("off"), title="T", instrument="X", enabled=False)
+        await service.put(None, disabled, context=GATEWAY)
 
         assert await service.select(None, StrategyFilter(instrument_any=("X",))) == [A, B]
         await service.check(None, [A, B])

@@ -23,6 +23,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import EngineDown, EngineMisconfigured, InvalidUsage
 from pyoco_server.ports import Clock
 from pyoco_server.services.context import Counters
+from pyoco_server.tracing.spans import child_span
 
 T = TypeVar("T")
 
@@ -213,12 +214,18 @@ class AirflowClient:
         headers = {} if content is None else {"Content-Type": "application/json"}
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
+        attributes = {"http.request.method": call.method, "server.address": self._http.base_url.host}
         try:
-            async with self._http.stream(
-                call.method, call.path, params=dict(call.query), content=content, headers=headers
-            ) as response:
-                status = response.status_code
-                body, is_cut = (b"", False) if _failure_of(status) else await _read_bounded(response, call)
+            # Without the path, which has ids, and the query.
+            with child_span(f"airflow {call.endpoint}", attributes, "client") as span:
+                async with self._http.stream(
+                    call.method, call.path, params=dict(call.query), content=content, headers=headers
+                ) as response:
+                    status = response.status_code
+                    span.set("http.response.status_code", status)
+                    if (failure := _failure_of(status)) is not None:
+                        raise failure
+                    body, is_cut = await _read_bounded(response, call)
         except httpx.RequestError as error:
             self._count(call, "unanswered")
             # Without a cause: it carries the request with its headers.
@@ -226,9 +233,6 @@ class AirflowClient:
         except EngineDown:
             self._count(call, "failed")
             raise
-        if (failure := _failure_of(status)) is not None:
-            self._count(call, "failed")
-            raise failure
         return Answer(call=call, status=status, body=body, is_cut=is_cut)
 
     def reason_of(self, answer: Answer) -> str:

@@ -145,6 +145,12 @@ METRICS = (
     ),
     _internal("pyoco_claims_waiting", "gauge", "Claims that wait at this gateway for a node."),
     _internal(
+        "pyoco_rate_limited_total",
+        "counter",
+        "Requests that this gateway refused because of a rate limit, by its class.",
+        ("class",),
+    ),
+    _internal(
         "airflow_adapter_requests_total",
         "counter",
         "Requests of this gateway to Airflow, by what they are for and how they ended.",
@@ -181,6 +187,8 @@ class Scrape(Collector):
             self._add(name, value)
         for kind, count in metrics.nodes.items():
             self._add("pyoco_nodes", count, kind.value)
+        for limit, count in metrics.rate_limited.items():
+            self._add("pyoco_rate_limited_total", count, limit.value)
         self._add_airflow(metrics)
         self._add("pyoco_build_info", 1, __version__)
         counted = {_declared_name(family): family for family in (*durations.collect(), *api_metrics.collect())}

@@ -72,7 +72,7 @@ TEXTS = {
     "A .csv, .yaml or .json file: id, title, instrument, enabled, tags.": (
         ".csv、.yaml、.json のファイル。項目は id、title、instrument、enabled、tags。"
     ),
-    "Whose strategies they are; none without access control.": "strategy が属する tenant。アクセス制御がなければ不要です。",
+    "Whose strategies they are; none where access is not controlled.": "strategy が属する tenant。アクセス制御がなければ不要です。",
     "Only check the file.": "ファイルの確認だけを行います。",
     "API keys of the gateway.": "Gateway の API key を管理します。",
     "Create a key and print it. It is never shown again: only its digest is stored.": (

@@ -33,5 +33,5 @@ TEXTS = {
     "{name}: a text is required": "{name}: 文字列が必要です",
     "enabled: one of {words} is accepted": "enabled: {words} のいずれかを指定してください",
     "tags: a list of texts is accepted": "tags: 文字列のリストで指定してください",
-    "--tenant: {words}": "--tenant: {words}",
+    "--tenant: {words}": "--tenant: {words:ja}",
 }

@@ -27,7 +27,7 @@ from pyoco_server.domain.pdca.recheck import (
 from pyoco_server.domain.pdca.strategies import RequestProgress, StrategyFilter
 from pyoco_server.errors import InvalidRequest, RunNotFound
 from pyoco_server.ports.pdca import BatchEngine
-from pyoco_server.services.context import GATEWAY
+from pyoco_server.services.context import GATEWAY, CommandContext
 from pyoco_server.services.executions.command_handler import read_execution
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import IdempotentAttempt
@@ -98,7 +98,8 @@ class RequestService:
         """
         run_id = RunId(attempt.resource_id)
         if attempt.context.resumed and not asked.dry_run and (known := await self._known(run_id)) is not None:
-            return await self._begin(await self.executions.start_created(known.execution_id, attempt.context))
+            started = await self.executions.start_created(known.execution_id, attempt.context)
+            return await self._begin(started, attempt.context)
         chosen = await self._choose(asked, caller.tenant_id)
         batches = divide(chosen, asked.batch_size)
         if len(batches) > MAX_BATCHES:
@@ -124,7 +125,7 @@ class RequestService:
             node_inputs=packed,
         )
         started = await self.executions.create_and_start(create, run_id, attempt.context)
-        return await self._begin(started)
+        return await self._begin(started, attempt.context)
 
     async def show(self, run_id: RunId, *, tenant_filter: str | None) -> Shown:
         """A request of this tenant; `RunNotFound` for any other execution."""
@@ -154,13 +155,14 @@ class RequestService:
         execution = await read_execution(self.executions.stores, run_id)
         return execution if execution.exists else None
 
-    async def _begin(self, execution: Execution) -> Accepted:
+    async def _begin(self, execution: Execution, context: CommandContext) -> Accepted:
         """Complete a request without batches at once; the driver takes any other."""
         recheck = recheck_of(execution)
         if not execution.nodes and not execution.status.is_terminal:
             end = CompleteExecution(at=self.executions.stores.clock.now())
-            # By the gateway itself: the request of the caller has its audit record.
-            await self.executions.command(execution.execution_id, end, GATEWAY)
+            # By the gateway, as the end of any other request: the caller has only made it.
+            own = replace(context, actor=GATEWAY.actor, commit_id=None, resumed=False, hold=None)
+            await self.executions.command(execution.execution_id, end, own)
         self.wake(execution.execution_id)
         first = self._run(execution.execution_id, 1, recheck) if recheck.batches else None
         return _accepted(execution.execution_id, recheck, first)

@@ -42,26 +42,33 @@ class StrategyService:
     tables: StrategyTables
     projector: ResultProjector
 
-    async def put(self, tenant_id: str | None, strategy: Strategy, context: CommandContext) -> bool:
+    async def put(self, tenant_id: str | None, strategy: Strategy, *, context: CommandContext) -> bool:
         """Register the strategy, or replace the one of its id; returns whether it is new. A repeat changes nothing."""
+        present = await self.stores.strategies.get(tenant_id, strategy.id)
+        if present.strategy == strategy and not context.resumed:
+            return False
         async with self._audited("strategy.put", tenant_id, strategy.id, context) as audited:
             change = await register(self.stores.strategies, tenant_id, strategy)
-            # A continued request finds what its first attempt has changed.
+            # An earlier attempt of the same request may have stored it.
             audited.unchanged = change is Change.NONE and not context.resumed
         if change is not Change.NONE:
             logger.info("strategy put", extra={"strategy_id": strategy.id})
         return change is Change.CREATED
 
-    async def delete(self, tenant_id: str | None, strategy_id: StrategyId, context: CommandContext) -> None:
+    async def delete(self, tenant_id: str | None, strategy_id: StrategyId, *, context: CommandContext) -> None:
         """Remove the strategy; a missing one is no error. Its results stay as long as their runs."""
         present = await self.stores.strategies.get(tenant_id, strategy_id)
-        if not present.revision and not context.resumed:
+        if not present.revision:
             return
         async with self._audited("strategy.delete", tenant_id, strategy_id, context) as audited:
+            await self.stores.strategies.remove(tenant_id, strategy_id)
             audited.unchanged = present.strategy is None and not context.resumed
-            if present.revision:
-                await self.stores.strategies.remove(tenant_id, strategy_id)
-                logger.info("strategy deleted", extra={"strategy_id": strategy_id})
+        logger.info("strategy deleted", extra={"strategy_id": strategy_id})
+
+    def _audited(
+        self, action: str, tenant_id: str | None, strategy_id: StrategyId, context: CommandContext
+    ) -> AbstractAsyncContextManager[AuditedChange]:
+        return AuditTrail.of(self.stores).change(action, "strategy", strategy_id, context, tenant_id=tenant_id)
 
     async def get(self, tenant_id: str | None, strategy_id: StrategyId) -> ListedStrategy:
         await self._fresh()
@@ -125,11 +132,6 @@ class StrategyService:
         await self.get(tenant_id, strategy_id)
         checked_from = self.stores.clock.now() - days * 86_400
         return self.results.averages(tenant_id, strategy_id, checked_from=checked_from)
-
-    def _audited(
-        self, action: str, tenant_id: str | None, strategy_id: StrategyId, context: CommandContext
-    ) -> AbstractAsyncContextManager[AuditedChange]:
-        return AuditTrail.of(self.stores).change(action, "strategy", strategy_id, context, tenant_id=tenant_id)
 
     async def _fresh(self) -> None:
         """Wait for this gateway's own writes; refuse while the broker is away or the lists are not filled."""

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.steps import StepKind
+from pyoco_server.domain.rate_limits import LimitClass
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.projections.lists import ListService
+from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.streaming.topics import RunTopics
 
 # Further tags are shown as one: each is a time series that a monitoring system has to keep.
@@ -26,7 +28,8 @@ class Metrics:
     """One scrape: the runs that a caller may see, what all tenants share, and for operators the process.
 
     `waiting` has the deepest queues only. `process` has values by metric name; it is None for a caller of one tenant.
-    `airflow_requests` are counted by endpoint and outcome; `airflow_circuit` is empty where no Airflow is configured.
+    `rate_limited` has the classes with a limit. `airflow_requests` are counted by endpoint and outcome;
+    `airflow_circuit` is empty where no Airflow is configured.
     """
 
     counts: Mapping[str, int]
@@ -37,6 +40,7 @@ class Metrics:
     dead_letters: int
     process: Mapping[str, float] | None
     nodes: Mapping[StepKind, int]
+    rate_limited: Mapping[LimitClass, int]
     airflow_requests: Mapping[tuple[str, str], int]
     airflow_circuit: str
 
@@ -49,6 +53,7 @@ class MetricsService:
     fleet: FleetView
     topics: RunTopics
     claims: ClaimQueue
+    rate_limiter: RateLimiter
 
     async def gather(self, *, tenant_filter: str | None) -> Metrics:
         """The metrics now; the broker gets two small requests, at the same time."""
@@ -76,6 +81,7 @@ class MetricsService:
             dead_letters=dead_letters,
             process=process if tenant_filter is None else None,
             nodes=index.steps_count(),
+            rate_limited=self.rate_limiter.refused,
             airflow_requests=stores.counters.airflow_requests,
             airflow_circuit=stores.counters.airflow_circuit,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -10,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from pyoco_server.domain.auth.scopes import Scope
+from pyoco_server.domain.pdca.outcome import MEDIA_TYPES
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.pdca import recheck_schemas as schemas
 from pyoco_server.http_api.api.pdca.recheck_routes import in_time
@@ -27,7 +27,8 @@ IdPath = Annotated[str, Path(alias="id", max_length=64, description="The artifac
 
 # What a browser saves it as.
 _ENDINGS = {"text/markdown": ".md", "text/csv": ".csv", "text/plain": ".txt", "application/json": ".json"}
-_MEDIA_TYPE = re.compile(r"[A-Za-z0-9.+-]{1,60}/[A-Za-z0-9.+-]{1,60}", re.ASCII)
+# Of what no engine can report.
+_OTHER = "application/octet-stream"
 _URL_EXAMPLE = {
     "url": f"/gui/artifacts/{schemas.ARTIFACT_ID}?expires=1756006796&key=5f3a9c1e&signature=kq3v",
     "expires_at": "2025-08-24T03:39:56.000Z",
@@ -39,7 +40,10 @@ _URL: dict[int | str, dict[str, Any]] = {
 _BYTES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The file, as it was stored",
-        "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+        "content": {
+            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in (*MEDIA_TYPES, _OTHER)},
+            "application/json": {"schema": {}, "example": {"health": "healthy"}},
+        },
     },
     **PDCA.failures(400, 403, 404, 429, 500),
 }
@@ -74,7 +78,6 @@ async def get_artifact(artifact_id: IdPath, artifacts: ArtifactsDep, query: Anno
     link = ArtifactLink(artifact_id=artifact_id, expires=query.expires, key_id=query.key, signature=query.signature)
     async with in_time():
         found = await artifacts.follow(link)
-    is_media_type = _MEDIA_TYPE.fullmatch(found.media_type) is not None
     headers = {
         "Content-Disposition": f'attachment; filename="{artifact_id}{_ENDINGS.get(found.media_type, "")}"',
         "X-Content-Type-Options": "nosniff",
@@ -82,6 +85,5 @@ async def get_artifact(artifact_id: IdPath, artifacts: ArtifactsDep, query: Anno
         "Cache-Control": "private, no-store",
         "Referrer-Policy": "no-referrer",
     }
-    return Response(
-        found.data, headers=headers, media_type=found.media_type if is_media_type else "application/octet-stream"
-    )
+    media_type = found.media_type if found.media_type in MEDIA_TYPES else _OTHER
+    return Response(found.data, headers=headers, media_type=media_type)

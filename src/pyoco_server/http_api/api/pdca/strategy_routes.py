@@ -51,7 +51,7 @@ async def put_strategy(
     )
     async with in_time(), IdempotentRequest(request, of_json(body)) as once:
         if turn := once.attempt:
-            is_new = await strategies.put(caller.tenant_id, strategy, turn.context)
+            is_new = await strategies.put(caller.tenant_id, strategy, context=turn.context)
             once.response = json_response(schemas.strategy_out(strategy), 201 if is_new else 200)
     return once.answer
 
@@ -65,6 +65,6 @@ async def delete_strategy(
     async with in_time(), IdempotentRequest(request, of_json()) as once:
         if turn := once.attempt:
             if is_strategy_id(strategy_id):
-                await strategies.delete(caller.tenant_id, parse_strategy_id(strategy_id), turn.context)
+                await strategies.delete(caller.tenant_id, parse_strategy_id(strategy_id), context=turn.context)
             once.response = Response(status_code=204)
     return once.answer
