@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import os
+import random
 import subprocess
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from pyoco import Flow, task
 from pyoco.core.context import Context
 
 TICK_SEC = 0.05
-RECHECK_SEC = 0.4
+RECHECK_SEC = (0.1, 2.0)
 # The packages of chaos/wheel_changes.py.
 PACKAGES = ("chaos_alpha", "chaos_beta", "chaos_gamma")
 
@@ -142,10 +143,10 @@ def code(ctx: Context, seconds: float) -> str:
     return "done"
 
 
-def recheck(ctx: Context, strategies: list[str], batch: int, reason: str) -> dict[str, object]:
+def recheck(ctx: Context, strategies: list[str], request_id: str, batch: int, reason: str) -> dict[str, object]:
     """One batch of a PDCA request, which a cancel ends early; the second one of a failing request fails."""
     record(ctx, "begin")
-    end = time.monotonic() + RECHECK_SEC
+    end = time.monotonic() + random.Random(f"{request_id} {batch}").uniform(*RECHECK_SEC)
     while time.monotonic() < end and not ctx.is_cancelled:
         time.sleep(TICK_SEC)
     print_line(1)
