@@ -23,7 +23,14 @@ from support.workers import at_work
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
 
 # Nothing waits, and nobody has called /pdca.
-WITHOUT_SAMPLES = ("pyoco_queue_oldest_age_seconds", "pdca_api_requests_total", "pdca_api_latency_ms")
+WITHOUT_SAMPLES = (
+    "pyoco_queue_oldest_age_seconds",
+    "pdca_api_requests_total",
+    "pdca_api_latency_ms",
+    # Only where Airflow is configured.
+    "airflow_adapter_requests_total",
+    "airflow_adapter_circuit",
+)
 
 
 class Scrape:
