@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,6 @@ from typer import Argument, Option
 from pyoco_server.cli.brokers import DataDir, NatsUrl, OutputOption, with_broker
 from pyoco_server.cli.output import FAILED, localized, print_stderr
 from pyoco_server.cli.stdout import write, write_json
-from pyoco_server.cli.strategy_files import Row, read_rows
 from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
 from pyoco_server.domain.execution.events import Actor
 from pyoco_server.domain.pdca.strategies import Strategy
@@ -22,6 +20,7 @@ from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.japanese import japanese
 
 if TYPE_CHECKING:
+    from pyoco_server.cli.strategy_files import Row
     from pyoco_server.config import NatsBackendConfig
     from pyoco_server.stores import StrategyStore
 
@@ -57,6 +56,8 @@ def import_strategies(
     data_dir: DataDir = None,
 ) -> None:
     """Register the strategies of a file, or replace those of the same ids. Lists rejected rows with their lines."""
+    from pyoco_server.cli.strategy_files import read_rows
+
     if tenant is not None and not is_tenant_id(tenant):
         raise InvalidUsage(f"--tenant: {TENANT_WORDS}")
     rows = list(read_rows(file))
@@ -78,6 +79,8 @@ def import_strategies(
 
 async def _register(config: NatsBackendConfig, tenant: str | None, accepted: Sequence[Strategy]) -> tuple[int, int]:
     """How many strategies were new, and how many have changed."""
+    import asyncio
+
     from pyoco_server.bootstrap import open_strategies
     from pyoco_server.cli.process import operator_name
     from pyoco_server.services.context import CommandContext
