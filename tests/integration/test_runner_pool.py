@@ -245,7 +245,7 @@ async def test_a_flow_does_not_see_the_secrets_of_its_worker(output: Output, mon
     updates = await play(pool, "secrets", "run-a")
     await pool.close()
 
-    assert outputs_of(updates) == {"secrets": ["PYOCO_OF_THE_FLOW"]}
+    assert outputs_of(updates) == {"secrets": ["PYOCO_OF_THE_FLOW", "PYOCO_RUN_ID"]}
 
 
 async def test_an_exit_by_a_task_is_reported_with_its_exit_code(pool: RunnerPool) -> None:

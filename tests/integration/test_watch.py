@@ -44,7 +44,8 @@ def listened_to(gateway: Gateway) -> list[str]:
     """The subjects that the gateway listens to for streams."""
     connection: Any = gateway.topics._stores.broker
     subjects: list[str] = [subscription.subject for subscription in connection._client._subs.values()]
-    return [subject for subject in subjects if subject.startswith("pyoco.stored.")]
+    of_runs = (subject for subject in subjects if not subject.startswith("pyoco.stored.gateway."))
+    return [subject for subject in of_runs if subject.startswith("pyoco.stored.")]
 
 
 async def wait_until_no_streams(gateway: Gateway) -> None:

@@ -13,15 +13,13 @@ from typer import Argument, Option
 from pyoco_server.cli.brokers import DataDir, NatsUrl, OutputOption, with_broker
 from pyoco_server.cli.output import FAILED, localized, print_stderr
 from pyoco_server.cli.stdout import write, write_json
-from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
-from pyoco_server.domain.execution.events import Actor
-from pyoco_server.domain.pdca.strategies import Strategy
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.japanese import japanese
 
 if TYPE_CHECKING:
     from pyoco_server.cli.strategy_files import Row
     from pyoco_server.config import NatsBackendConfig
+    from pyoco_server.domain.pdca.strategies import Strategy
     from pyoco_server.stores import StrategyStore
 
 EXAMPLE = "Example: pyoco-server-admin strategies import strategies.csv --tenant team-a"
@@ -57,6 +55,7 @@ def import_strategies(
 ) -> None:
     """Register the strategies of a file, or replace those of the same ids. Lists rejected rows with their lines."""
     from pyoco_server.cli.strategy_files import read_rows
+    from pyoco_server.domain.auth.caller import TENANT_WORDS, is_tenant_id
 
     if tenant is not None and not is_tenant_id(tenant):
         raise InvalidUsage(f"--tenant: {TENANT_WORDS}")
@@ -83,6 +82,7 @@ async def _register(config: NatsBackendConfig, tenant: str | None, accepted: Seq
 
     from pyoco_server.bootstrap import open_strategies
     from pyoco_server.cli.process import operator_name
+    from pyoco_server.domain.execution.events import Actor
     from pyoco_server.services.context import CommandContext
     from pyoco_server.services.pdca.registry import Change, register
 

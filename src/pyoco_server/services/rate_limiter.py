@@ -70,7 +70,7 @@ class RateLimiter:
 
     def __init__(self, config: NatsBackendConfig, roster: GatewayRoster, clock: Clock) -> None:
         self._quotas = quotas_of(config)
-        self.refused = Counter(dict.fromkeys(self._quotas, 0))
+        self.refused = Counter(dict.fromkeys(LimitClass, 0))
         self._burst_sec = config.rate_limit_burst_sec
         self._roster = roster
         self._monotonic = clock.monotonic
