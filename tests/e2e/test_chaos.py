@@ -37,6 +37,7 @@ def test_no_invariant_is_violated_while_processes_are_killed(tmp_path: Path) -> 
     assert set(outcome["invariants"].values()) == {0}
     assert outcome["figures"]["accepted"] > 0
     assert outcome["figures"]["commands"]["accepted"] > 0
+    assert sum(outcome["figures"]["batches"].values()) > 0
     assert sum(outcome["figures"]["followed"].values()) > 0
     assert sum(outcome["figures"]["kills"].values()) > 0
 

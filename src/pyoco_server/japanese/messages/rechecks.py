@@ -26,6 +26,9 @@ TEXTS = {
     "the ids of {count} strategies are too long for one request": (
         "{count} 個の strategy の id が 1 つの request に収まりません"
     ),
+    "a request of the PDCA API is not run again: send it to /pdca/recheck or /pdca/recheck_all with a new key": (
+        "PDCA API の request は再実行できません。新しいキーで /pdca/recheck または /pdca/recheck_all に送信してください"
+    ),
     # Of fields
     "a time is RFC 3339 with an offset: 2025-08-24T03:34:56Z": (
         "時刻は offset 付きの RFC 3339 で指定してください: 2025-08-24T03:34:56Z"

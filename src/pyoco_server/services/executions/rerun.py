@@ -13,6 +13,7 @@ from pyoco_server.domain.execution.commands import CreateExecution
 from pyoco_server.domain.execution.events import Commit, ExecutionCreated, NodeCreated
 from pyoco_server.domain.execution.state import Execution, Request, Work
 from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 from pyoco_server.errors import InvalidRequest, RunNotFound
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.executions.submit import first_commit
@@ -21,6 +22,10 @@ from pyoco_server.services.idempotency import IdempotentAttempt
 logger = logging.getLogger(__name__)
 
 MAX_NAMED = 50
+# Its strategies, filter and scopes are checked there, and its answer is a `request_id`.
+NOT_A_REQUEST = (
+    "a request of the PDCA API is not run again: send it to /pdca/recheck or /pdca/recheck_all with a new key"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +39,8 @@ class RerunService:
     ) -> CreateExecution:
         """The command of a rerun with these params in place of the original ones; stores nothing.
 
-        `RunNotFound` for runs of other tenants and for those that retention has removed.
+        `RunNotFound` for runs of other tenants and for those that retention has removed; `InvalidRequest` for a request
+        of the PDCA API.
         """
         stores = self.executions.stores
         first = await first_commit(stores.events, run_id)
@@ -42,6 +48,8 @@ class RerunService:
         if first is None or created is None or tenant_filter not in (None, created.request.tenant_id):
             raise RunNotFound(run_id=run_id)
         original = created.request
+        if original.flow_name == REQUEST_FLOW and created.node_inputs is not None:
+            raise InvalidRequest(NOT_A_REQUEST)
         if original.workflow_yaml_sha256 is not None:
             _check_names(params, original.input)
         # Of the two kinds that workers run, a rerun is never started by hand.

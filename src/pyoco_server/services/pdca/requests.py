@@ -99,7 +99,8 @@ class RequestService:
         """
         run_id = RunId(attempt.resource_id)
         if attempt.context.resumed and not asked.dry_run and (known := await self._known(run_id)) is not None:
-            return await self._start(known, attempt.context)
+            started = await self.executions.start_created(known.execution_id, attempt.context)
+            return await self._begin(started, attempt.context)
         chosen = await self._choose(asked, caller.tenant_id)
         batches = divide(chosen, asked.batch_size)
         if len(batches) > MAX_BATCHES:
@@ -162,11 +163,6 @@ class RequestService:
         """The execution that an earlier attempt has created."""
         execution = await read_execution(self.executions.stores, run_id)
         return execution if execution.exists else None
-
-    async def _start(self, execution: Execution, context: CommandContext) -> Accepted:
-        # A commit of its own: the id of the context is that of the creation.
-        own = replace(context, commit_id=None, resumed=False, hold=None)
-        return await self._begin((await self.executions.start(execution.execution_id, own)).execution, own)
 
     async def _begin(self, execution: Execution, context: CommandContext) -> Accepted:
         """Complete a request without batches at once; the driver takes any other."""
