@@ -31,6 +31,7 @@ from pyoco_server.services.context import GATEWAY, CommandContext
 from pyoco_server.services.executions.command_handler import read_execution
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import IdempotentAttempt
+from pyoco_server.tracing.spans import current_trace
 
 # The label of every request; with its id, that of one.
 LABEL = "pdca"
@@ -104,7 +105,15 @@ class RequestService:
         batches = divide(chosen, asked.batch_size)
         if len(batches) > MAX_BATCHES:
             raise _too_large(f"{len(batches)} batches are more than {MAX_BATCHES}")
-        recheck = replace(asked.recheck, batches=len(batches), strategies=len(chosen), engine=self.engine.name)
+        traceparent, tracestate = (None, None) if (trace := current_trace.get()) is None else trace.carrier
+        recheck = replace(
+            asked.recheck,
+            batches=len(batches),
+            strategies=len(chosen),
+            engine=self.engine.name,
+            traceparent=traceparent,
+            tracestate=tracestate,
+        )
         packed = pack(batches) if len(chosen) <= QUICK_STRATEGIES else await asyncio.to_thread(pack, batches)
         if len(packed) > MAX_PACKED_BYTES:
             raise _too_large(f"the ids of {len(chosen)} strategies are too long for one request")
