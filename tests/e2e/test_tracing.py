@@ -93,8 +93,8 @@ def test_the_batches_of_a_recheck_have_its_trace_and_its_ids(tmp_path: Path, col
         attempt = collector.wait_for_span("attempt pdca.recheck")
         entry = collector.wait_for_span("POST /pdca/recheck")
         (batch,) = client.get("/runs", params={"flow": "pdca.recheck"}).json()
-        again = client.post(f"/runs/{run_id}/rerun", json={}).json()["run_id"]
-        ended(client, again)
+        again = client.post("/pdca/recheck", json=body, headers={"Idempotency-Key": "another-recheck"})
+        ended(client, str(run_id_of(again.raise_for_status().json()["request_id"])))
         other, _ = client.get("/runs", params={"flow": "pdca.recheck"}).json()
         elsewhere = collector.wait_for_span("attempt pdca.recheck", run_id=other["run_id"])
         printed = client.get(f"/runs/{batch['run_id']}/logs").json()
