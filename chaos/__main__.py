@@ -29,6 +29,8 @@ from chaos.metrics import statistics
 from chaos.node_workers import running_node_workers
 from chaos.plan import KINDS, Kind, Plan
 from chaos.processes import marked
+from chaos.rechecks import CLIENTS as RECHECK_CLIENTS
+from chaos.rechecks import RecheckClient
 from chaos.report import Outcome, to_plain, to_text
 from chaos.watchers import WATCHERS, Reader
 from chaos.wheel_changes import WheelChanger
@@ -58,6 +60,9 @@ async def play(plan: Plan, folder: Path) -> Outcome:
                 for number in range(JOB_CLIENTS if plan.jobs_per_sec else 0):
                     keyed = KeyedClient(f"job-client-{number}", plan.seed, fleet.urls, journal)
                     group.create_task(JobClient(keyed, plan, journal).run(until))
+                for number in range(RECHECK_CLIENTS if plan.rechecks_per_sec else 0):
+                    keyed = KeyedClient(f"recheck-client-{number}", plan.seed, fleet.urls, journal)
+                    group.create_task(RecheckClient(keyed, plan, journal).run(until))
                 for client in execution_clients:
                     group.create_task(client.run(until))
                 group.create_task(Killer(plan, fleet, journal, wheel_changer).run(until))
@@ -95,6 +100,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=12.0, help="runs submitted per second (12)")
     parser.add_argument("--executions", type=float, default=2.0, help="executions created per second (2; 0: none)")
     parser.add_argument("--jobs", type=float, default=1.0, help="jobs submitted per second (1; 0: none)")
+    parser.add_argument("--rechecks", type=float, default=1.0, help="rechecks requested per second (1; 0: none)")
     parser.add_argument(
         "--settle", type=float, default=90.0, metavar="SEC", help="time limit to become idle after the last kill (90)"
     )
@@ -135,6 +141,7 @@ def main(arguments: list[str]) -> int:
         sync=options.sync,
         executions_per_sec=options.executions,
         jobs_per_sec=options.jobs,
+        rechecks_per_sec=options.rechecks,
     )
     folder = Path(tempfile.mkdtemp(prefix="pyoco-chaos-"))
     print(

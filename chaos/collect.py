@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from itertools import cycle, product
+from itertools import count, cycle, product
 from pathlib import Path
 
 import httpx
@@ -26,6 +26,7 @@ from chaos.evidence import (
     Plain,
     Printed,
     Shown,
+    ShownStrategy,
     Synced,
 )
 from chaos.fleet import Fleet
@@ -42,12 +43,17 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.events import StoredCommit
 from pyoco_server.domain.execution.snapshot import RUN_STATUSES, TERMINAL_RUN_STATUSES
+from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.pdca.ids import run_id_of, ulid_of
+from pyoco_server.domain.pdca.recheck import BATCH_FLOW, REQUEST_FLOW
 
 UNFINISHED = tuple(status for status in RUN_STATUSES if status not in TERMINAL_RUN_STATUSES)
 POLL_SEC = 0.5
 AT_A_TIME = 16
 LINES_PER_PAGE = 500
 EVENTS_PER_PAGE = 10
+RECORDS_PER_PAGE = 500
+STRATEGIES_PER_PAGE = 100
 # Gateways close connections that were idle for 5 s; reusing one at that moment would lose the request.
 SHORT_LIVED = httpx.Limits(keepalive_expiry=2.0)
 
@@ -67,6 +73,7 @@ async def wait_until_idle(fleet: Fleet, within_sec: float) -> bool:
 async def collect(fleet: Fleet, journal: Journal, folder: Path) -> Evidence:
     """Reads everything."""
     config, accepted, executions = fleet.config, list(journal.accepted), journal.executions
+    rechecks = list(dict.fromkeys(run_id_of(one.request_id) for one in journal.rechecks if not one.dry_run))
     async with await Connection.open(config) as connection, httpx.AsyncClient(timeout=10.0, limits=SHORT_LIVED) as http:
         logs: dict[str, list[StoredCommit]] = {}
         stored_at: dict[int, float] = {}
@@ -83,13 +90,16 @@ async def collect(fleet: Fleet, journal: Journal, folder: Path) -> Evidence:
             stored_at=stored_at,
             snapshots={last_token(m.subject): orjson.loads(m.data) for m in kept if not is_marker(m.headers)},
             jobs=await _jobs(connection, config),
-            shown=await _shown(fleet, http, [*accepted, *executions]),
+            shown=await _shown(fleet, http, [*accepted, *executions, *rechecks]),
             executions=await _executions(fleet, http, executions),
             lists=await _lists(fleet, http),
             side_effects=by_run(read_side_effects(folder / SIDE_EFFECTS_FILE)),
             printed=await _printed(fleet, http, accepted),
             labels=await _labels(fleet, http, {label for labels in journal.labels.values() for label in labels}),
             excerpts=await _excerpts(fleet, http, journal.excerpts),
+            rechecks=await _rechecks(fleet, http, rechecks),
+            strategies=await _strategies(fleet, http),
+            audit={gateway: await _audit(http, url) for gateway, url in fleet.urls.items()},
             registry=await _registry(fleet, http),
             synced=await _synced(fleet, http),
             folders=[folders.read(path) for path in sorted({one.folder for one in fleet.syncing.values()})],
@@ -188,8 +198,8 @@ async def _labels(fleet: Fleet, http: httpx.AsyncClient, labels: Iterable[str]) 
                 break
             query["nextToken"] = page["nextToken"]
         counted = (await http.get(f"{url}/tags", params={"prefix": label})).json()["tags"]
-        count = next((one["count"] for one in counted if one["tag"] == label), 0)
-        found.append(Labelled(gateway=gateway, label=label, job_ids=job_ids, count=count))
+        total = next((one["count"] for one in counted if one["tag"] == label), 0)
+        found.append(Labelled(gateway=gateway, label=label, job_ids=job_ids, count=total))
     return found
 
 
@@ -202,6 +212,40 @@ async def _excerpts(fleet: Fleet, http: httpx.AsyncClient, excerpts: Sequence[Ex
         following = page["entries"][0]["n"] if page["entries"] else None
         found.append(ExcerptAgain(gateway=gateway, excerpt=excerpt, part=part.text, following=following))
     return found
+
+
+async def _rechecks(fleet: Fleet, http: httpx.AsyncClient, run_ids: Sequence[RunId]) -> dict[str, dict[str, Plain]]:
+    found: dict[str, dict[str, Plain]] = {run_id: {} for run_id in run_ids}
+    for run_id, (gateway, url) in product(run_ids, fleet.urls.items()):
+        found[run_id][gateway] = (await http.get(f"{url}/pdca/recheck/{ulid_of(run_id)}")).json()
+    return found
+
+
+async def _strategies(fleet: Fleet, http: httpx.AsyncClient) -> list[ShownStrategy]:
+    found = []
+    for gateway, url in fleet.urls.items():
+        listed: list[Plain] = []
+        for number in count(1):
+            query = {"page": number, "page_size": STRATEGIES_PER_PAGE}
+            page = (await http.get(f"{url}/gui/strategies", params=query)).json()
+            listed += page["items"]
+            if len(listed) >= page["total"]:
+                break
+        for one in listed:
+            results = (await http.get(f"{url}/gui/strategies/{one['id']}/results")).json()["items"]
+            found.append(ShownStrategy(gateway=gateway, strategy=one["id"], listed=one, results=results))
+    return found
+
+
+async def _audit(http: httpx.AsyncClient, url: str) -> list[Plain]:
+    records: list[Plain] = []
+    query = {"limit": str(RECORDS_PER_PAGE)}
+    while True:
+        page = (await http.get(f"{url}/audit", params=query)).json()
+        records += page["items"]
+        if page["next_cursor"] is None:
+            return records
+        query["cursor"] = page["next_cursor"]
 
 
 async def wait_until_synced(fleet: Fleet, newest: Newest, within_sec: float) -> bool:
@@ -238,7 +282,10 @@ async def _lists(fleet: Fleet, http: httpx.AsyncClient) -> list[Listed]:
     """Lists with every combination of filters: one list is limited to 200 runs, together they cover all."""
     found = []
     for (gateway, url), flow, tag, status in product(
-        fleet.urls.items(), (*FLOWS, WHEEL_FLOW, None), (*TAGS, WHEELS_TAG, None), (*RUN_STATUSES, None)
+        fleet.urls.items(),
+        (*FLOWS, WHEEL_FLOW, REQUEST_FLOW, BATCH_FLOW, None),
+        (*TAGS, WHEELS_TAG, None),
+        (*RUN_STATUSES, None),
     ):
         filters = {"flow": flow, "tag": tag, "status": status, "limit": str(LIST_LIMIT)}
         response = await http.get(f"{url}/runs", params={key: value for key, value in filters.items() if value})

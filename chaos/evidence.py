@@ -75,6 +75,16 @@ class ExcerptAgain:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShownStrategy:
+    """A strategy as a gateway lists it, and its results there."""
+
+    gateway: str
+    strategy: str
+    listed: Plain
+    results: Sequence[Plain]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
     """The wheels that a worker reports at the end (`says`), and those that its folder's manifest lists for its tags.
 
@@ -114,6 +124,11 @@ class Evidence:
     printed: Mapping[str, Sequence[Printed]] = field(default_factory=dict)
     labels: Sequence[Labelled] = ()
     excerpts: Sequence[ExcerptAgain] = ()
+    rechecks: Mapping[str, Mapping[str, Plain]] = field(default_factory=dict)
+    """The requests of the PDCA API, by run id and gateway."""
+    strategies: Sequence[ShownStrategy] = ()
+    audit: Mapping[str, Sequence[Plain]] = field(default_factory=dict)
+    """The audit trail, by the gateway that showed it."""
     registry: Mapping[str, Sequence[Plain]] = field(default_factory=dict)
     """The registered wheels, by the gateway that listed them."""
     synced: Sequence[Synced] = ()

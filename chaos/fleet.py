@@ -95,8 +95,9 @@ class Fleet:
 
     def lose_index(self, gateway: str) -> None:
         """Removes the index of a stopped gateway; it is a cache and must be rebuilt."""
-        for file in self._folder.glob(f"{gateway}.sqlite*"):
-            file.unlink()
+        for kind in ("", "-audit"):
+            for file in self._folder.glob(f"{gateway}{kind}.sqlite*"):
+                file.unlink()
 
     async def wait_until_ready(self) -> bool:
         """Waits until every process is ready; False on timeout."""

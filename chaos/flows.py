@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import json
 import os
+import random
 import subprocess
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from pyoco import Flow, task
 from pyoco.core.context import Context
 
 TICK_SEC = 0.05
+RECHECK_SEC = (0.1, 2.0)
 # The packages of chaos/wheel_changes.py.
 PACKAGES = ("chaos_alpha", "chaos_beta", "chaos_gamma")
 
@@ -141,6 +143,23 @@ def code(ctx: Context, seconds: float) -> str:
     return "done"
 
 
+def recheck(ctx: Context, strategies: list[str], request_id: str, batch: int, reason: str) -> dict[str, object]:
+    """One batch of a PDCA request, which a cancel ends early; the second one of a failing request fails."""
+    record(ctx, "begin")
+    end = time.monotonic() + random.Random(f"{request_id} {batch}").uniform(*RECHECK_SEC)
+    while time.monotonic() < end and not ctx.is_cancelled:
+        time.sleep(TICK_SEC)
+    print_line(1)
+    if reason == "failing" and batch % 2 == 0:
+        raise ValueError("this batch always fails")
+    record(ctx, "end", 1)
+    healths = ("healthy", "degraded")
+    results = [
+        {"strategy": one, "health": healths[place % 2], "kpi": {"winrate": 0.5}} for place, one in enumerate(strategies)
+    ]
+    return {"results": results, "reports": [{"name": "report.md", "media_type": "text/markdown", "text": f"# {batch}"}]}
+
+
 def _stamp_on_disk(package: str) -> str:
     """Reads the file, because an imported module would not change."""
     try:
@@ -167,6 +186,7 @@ FLOWS = {
     "program": _sequence("program", program),
     "wheel": _sequence("wheel", wheel),
     "code": _sequence("code", code),
+    "pdca.recheck": _sequence("pdca.recheck", recheck),
 }
 
 

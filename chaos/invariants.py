@@ -8,11 +8,13 @@ from itertools import pairwise
 
 import orjson
 
+from chaos.audit_invariants import AUDIT_CHECKS
 from chaos.code_changes import code_mismatches
 from chaos.evidence import LIST_LIMIT, Check, Evidence, Finding, Listed, Plain, Printed
 from chaos.job_invariants import JOB_CHECKS
 from chaos.journal import Journal, Seen
 from chaos.node_invariants import NODE_CHECKS, is_node_execution
+from chaos.recheck_invariants import RECHECK_CHECKS
 from chaos.replay import rule_violations
 from chaos.states import final, starts_of, states
 from chaos.wheel_invariants import leftover_files, outdated_workers, registry_mismatches, wheel_mismatches
@@ -242,6 +244,8 @@ CHECKS: Mapping[str, Check] = {
     "runs that mixed versions of their code": code_mismatches,
     **JOB_CHECKS,
     **NODE_CHECKS,
+    **RECHECK_CHECKS,
+    **AUDIT_CHECKS,
 }
 # Detected during the run by clients and killer, and recorded in the journal under these names.
 RECORDED_DURING_RUN = (

@@ -108,6 +108,17 @@ class Kill:
     at: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRecheck:
+    """A request for a recheck that was answered with 202; a client may have sent its key several times."""
+
+    key: str
+    request_id: str
+    strategies: int
+    batches: int
+    dry_run: bool
+
+
 # Unknown: no response arrived, so the change may have happened or may still happen.
 Happened = Literal["done", "refused", "unknown"]
 
@@ -140,6 +151,11 @@ class Journal:
     deleted: set[str] = field(default_factory=set)
     followed: list[Followed] = field(default_factory=list)
     excerpts: list[Excerpt] = field(default_factory=list)
+    rechecks: list[AskedRecheck] = field(default_factory=list)
+    progress: list[Mapping[str, Any]] = field(default_factory=list)
+    """Responses to reads of requests of the PDCA API."""
+    puts: Counter[str] = field(default_factory=Counter)
+    """The confirmed changes of each strategy."""
     answers: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
     kills: list[Kill] = field(default_factory=list)

@@ -65,10 +65,10 @@ class GatewayClient:
         return self.rng.choice(list(self.urls))
 
     def check_error(self, what: str, response: httpx.Response) -> None:
-        """Records a violation unless the response is a 503."""
+        """Records a violation unless the response is a 503, or what the contract of the PDCA API has in its place."""
         if response.status_code == NOT_FOUND:
             self.journal.note_fault("accepted runs that were lost", what.split("/")[2], f"{what}: {response.text}")
-        elif response.status_code != UNAVAILABLE:
+        elif response.status_code != UNAVAILABLE and not _is_pdca_outage(response):
             self.journal.note_fault("error responses", what, f"{response.status_code} {response.text[:300]}")
 
 
@@ -84,7 +84,7 @@ class KeyedClient(GatewayClient):
 
         None for a claim without a node, or when no gateway responded for long.
         """
-        key = self._new_key()
+        key = self.new_key()
         give_up_at = time.monotonic() + GIVE_UP_SEC
         while time.monotonic() < give_up_at:
             copies = 2 if self.rng.random() < DUPLICATED else 1
@@ -102,9 +102,11 @@ class KeyedClient(GatewayClient):
             return final
         return None
 
-    async def change(self, method: str, path: str, body: Plain | None = None) -> httpx.Response | None:
+    async def change(
+        self, method: str, path: str, body: Plain | None = None, *, key: str = ""
+    ) -> httpx.Response | None:
         """The response to a change that must succeed; None, and a recorded violation, if it does not."""
-        headers, give_up_at = {"Idempotency-Key": self._new_key()}, time.monotonic() + GIVE_UP_SEC
+        headers, give_up_at = {"Idempotency-Key": key or self.new_key()}, time.monotonic() + GIVE_UP_SEC
         while time.monotonic() < give_up_at:
             response = await self.request(method, path, json=body, headers=headers)
             if response is not None and response.is_success:
@@ -130,7 +132,7 @@ class KeyedClient(GatewayClient):
         response = await self.request("PUT", path, json=body)
         return response is not None and response.is_success
 
-    def _new_key(self) -> str:
+    def new_key(self) -> str:
         return f"{self.name}-{next(self._numbers)}"
 
     async def _once(self, key: str, command: str, path: str, body: Plain, execution_id: str) -> CommandResponse | None:
@@ -155,3 +157,7 @@ class KeyedClient(GatewayClient):
         else:
             self.check_error(f"POST {path} {key}", response)
         return recorded
+
+
+def _is_pdca_outage(response: httpx.Response) -> bool:
+    return response.status_code == 500 and '"temporarily unavailable' in response.text

@@ -23,6 +23,7 @@ from pyoco_server.domain.execution.events import (
 )
 from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, StopHow, Work
+from pyoco_server.domain.pdca.recheck import BATCH_FLOW, REQUEST_FLOW
 
 ENDS = (ExecutionCompleted, ExecutionFailed, ExecutionCanceled)
 
@@ -49,6 +50,8 @@ class Statistics:
     accepted: int
     ended: Mapping[str, int]
     executions: Mapping[str, int]
+    rechecks: Mapping[str, int]
+    batches: Mapping[str, int]
     commands: Mapping[str, int]
     nodes_taken_over: int
     nodes_given_up: Mapping[str, int]
@@ -79,10 +82,17 @@ def statistics(evidence: Evidence, journal: Journal) -> Statistics:
         for run_id, lines in evidence.side_effects.items()
         if run_id in finals
     ]
+
+    def others(chosen: Callable[[Execution], bool]) -> list[Execution]:
+        pdca = (REQUEST_FLOW, BATCH_FLOW)
+        return [one for one in finals.values() if chosen(one) and one.request.flow_name not in pdca]
+
     return Statistics(
         accepted=len(journal.accepted),
-        ended=dict(Counter(run_status(execution) for execution in finals.values() if not _has_node_work(execution))),
-        executions=dict(Counter(execution.status.value for execution in finals.values() if _has_node_work(execution))),
+        ended=dict(Counter(map(run_status, others(lambda execution: not _has_node_work(execution))))),
+        executions=dict(Counter(execution.status.value for execution in others(_has_node_work))),
+        rechecks=dict(Counter(run_status(one) for one in finals.values() if one.request.flow_name == REQUEST_FLOW)),
+        batches=dict(Counter(run_status(one) for one in finals.values() if one.request.flow_name == BATCH_FLOW)),
         commands=_commands(journal),
         nodes_taken_over=sum(event.attempt > 1 for event in _node_starts(evidence)),
         nodes_given_up=dict(Counter(_node_failures(evidence))),
@@ -95,7 +105,9 @@ def statistics(evidence: Evidence, journal: Journal) -> Statistics:
         most_attempts=max(attempts, default=0),
         executed_again=sum(count > 1 for count in begun),
         executed_after_end=sum(_began_after_end(evidence, run_id) for run_id in evidence.side_effects),
-        not_promised=len(finals.keys() - journal.accepted.keys() - set(journal.executions)),
+        not_promised=len(
+            {one.execution_id for one in others(lambda _: True)} - journal.accepted.keys() - set(journal.executions)
+        ),
         undone=sum(how is StopHow.SUBMIT_FAILED for how in hows),
         cancelled_how=dict(Counter(how.value for how in hows)),
         until_submit=_by_kind(journal.kills, lambda kill: _until_submit(kill, journal)),

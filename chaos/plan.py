@@ -74,6 +74,10 @@ SETTINGS = {
     "PYOCO_WORKER_DISCONNECT_TIMEOUT_SEC": "5",
     "PYOCO_WORKER_STOP_GRACE_PERIOD_SEC": "2",
     "PYOCO_WHEEL_SYNC_INTERVAL_SEC": "1",
+    # All clients are one caller.
+    "PYOCO_RATE_LIMIT_READ_PER_MIN": "0",
+    "PYOCO_RATE_LIMIT_WRITE_PER_MIN": "0",
+    "PYOCO_RATE_LIMIT_BULK_PER_MIN": "0",
     "PIP_NO_INDEX": "1",
 }
 
@@ -93,6 +97,7 @@ class Plan:
     sync: Sync
     executions_per_sec: float = 0.0
     jobs_per_sec: float = 0.0
+    rechecks_per_sec: float = 0.0
 
     @property
     def syncs_wheels(self) -> bool:

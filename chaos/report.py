@@ -74,6 +74,8 @@ def _figures(outcome: Outcome) -> Iterator[str]:
     yield _row("runs executed more than once (side effects)", figures.executed_again)
     yield _row("runs executed after their end", figures.executed_after_end)
     yield _row("executions in the log, by final status", _counts(figures.executions))
+    yield _row("rechecks in the log, by final status", _counts(figures.rechecks))
+    yield _row("runs of their batches, by final status", _counts(figures.batches))
     yield _row("commands with a key", _counts(figures.commands))
     yield _row("nodes taken over", figures.nodes_taken_over)
     yield _row("node failures, by code", _counts(figures.nodes_given_up))

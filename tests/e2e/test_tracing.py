@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pyoco_server.domain.pdca.ids import run_id_of
 from support.collector import Collector, ReceivedSpan, collecting
 from support.processes import port_of, reserve_port
 from support.programs import Program, connected, run_of, until, up, worker
@@ -79,6 +80,30 @@ def test_a_submit_is_one_trace_from_the_caller_to_the_tasks(tmp_path: Path, coll
     text = str(printed)
     assert f"span {TRACE_ID} {tasks['task first'].span_id} sampled=True" in text
     assert f"variables 00-{TRACE_ID}-{attempt.span_id}-01 None" in text
+
+
+def test_the_batches_of_a_recheck_have_its_trace_and_its_ids(tmp_path: Path, collector: Collector) -> None:
+    headers = {"traceparent": f"00-{TRACE_ID}-{CALLER_SPAN}-01", "Idempotency-Key": "traced-recheck"}
+    body = {"strategies": ["a"], "window": {"lookback_days": 7}, "reason": "test"}
+    with traced_up(tmp_path, collector.settings()) as program, connected(program) as client:
+        client.put("/pdca/strategies/a", json={"title": "A", "instrument": "X"}).raise_for_status()
+        sent = client.post("/pdca/recheck", json=body, headers=headers | {"X-Correlation-Id": "ann-7"})
+        run_id = str(run_id_of(sent.raise_for_status().json()["request_id"]))
+        assert ended(client, run_id)["status"] == "COMPLETED"
+        attempt = collector.wait_for_span("attempt pdca.recheck")
+        entry = collector.wait_for_span("POST /pdca/recheck")
+        (batch,) = client.get("/runs", params={"flow": "pdca.recheck"}).json()
+        again = client.post("/pdca/recheck", json=body, headers={"Idempotency-Key": "another-recheck"})
+        ended(client, str(run_id_of(again.raise_for_status().json()["request_id"])))
+        other, _ = client.get("/runs", params={"flow": "pdca.recheck"}).json()
+        elsewhere = collector.wait_for_span("attempt pdca.recheck", run_id=other["run_id"])
+        printed = client.get(f"/runs/{batch['run_id']}/logs").json()
+        events = client.get(f"/executions/{batch['run_id']}/events").json()["items"]
+
+    assert (entry.trace_id, attempt.trace_id, attempt.parent_id) == (TRACE_ID, TRACE_ID, entry.span_id)
+    assert (events[0]["requestId"], events[0]["correlationId"]) == (sent.headers["x-request-id"], "ann-7")
+    assert f"request {sent.headers['x-request-id']}" in str(printed)
+    assert elsewhere.trace_id != TRACE_ID
 
 
 def test_spans_have_neither_params_nor_results_nor_messages_of_errors(tmp_path: Path, collector: Collector) -> None:

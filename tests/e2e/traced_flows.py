@@ -39,7 +39,17 @@ def _flow(name: str, *functions: Any) -> Flow:
     return flow
 
 
-FLOWS = {"traced": _flow("traced", first, second), "fails": _flow("fails", fail)}
+def check(strategies: list[str]) -> dict[str, Any]:
+    """A batch of a recheck."""
+    print(f"request {os.environ.get('PYOCO_REQUEST_ID')}")
+    return {"results": [{"strategy": one, "health": "healthy", "kpi": {}} for one in strategies]}
+
+
+FLOWS = {
+    "traced": _flow("traced", first, second),
+    "fails": _flow("fails", fail),
+    "pdca.recheck": _flow("pdca.recheck", check),
+}
 
 
 def resolve(name: str) -> Flow:

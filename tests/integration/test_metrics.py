@@ -20,10 +20,16 @@ from support.callers import api_key_headers, hand_out
 from support.gateways import gateway_settings, serving, submit, wait_for_status
 from support.workers import at_work
 
-pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
+pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05, rate_limit_bulk_per_min=1)
 
-# Nothing waits, and nobody has called /pdca.
-WITHOUT_SAMPLES = ("pyoco_queue_oldest_age_seconds", "pdca_api_requests_total", "pdca_api_latency_ms")
+# Nothing waits, nobody has called /pdca, and there is no Airflow.
+WITHOUT_SAMPLES = (
+    "pyoco_queue_oldest_age_seconds",
+    "pdca_api_requests_total",
+    "pdca_api_latency_ms",
+    "airflow_adapter_requests_total",
+    "airflow_adapter_circuit",
+)
 
 
 class Scrape:
@@ -75,6 +81,17 @@ async def test_every_metric_exists_from_the_first_scrape(config: NatsBackendConf
         assert second.has(metric.name) or metric.name in WITHOUT_SAMPLES
     assert second.value("pyoco_nats_connected") == second.value("pyoco_index_caught_up") == 1.0
     assert second.value("pyoco_index_behind") == 0.0
+
+
+async def test_refusals_of_rate_limits_are_counted_by_class(config: NatsBackendConfig) -> None:
+    async with serving(config) as client:
+        before = await scrape(client)
+        statuses = [(await client.post("/pdca/recheck_all", json={})).status_code for _ in range(3)]
+        after = await scrape(client)
+
+    assert statuses == [400, 429, 429]
+    assert before.value("pyoco_rate_limited_total", **{"class": "bulk"}) == 0.0
+    assert after.value("pyoco_rate_limited_total", **{"class": "bulk"}) == 2.0
 
 
 async def test_metrics_reflect_the_status_changes_of_runs(config: NatsBackendConfig) -> None:

@@ -119,27 +119,6 @@ async def test_a_deployment_with_an_audience_of_its_own_uses_it_everywhere(setti
     assert (asked.status_code, shown.status_code, without.status_code) == (202, 200, 401)
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "needed"),
-    [("/pdca/recheck", BODY, "pdca:recheck"), ("/pdca/recheck_all", BODY_FOR_ALL, "pdca:recheck_all")],
-)
-async def test_only_who_may_send_a_request_may_run_it_again_and_as_it_was(
-    client: httpx.AsyncClient, path: str, body: Any, needed: str
-) -> None:
-    sent = await client.post(path, json=body, headers=token() | key())
-    again = f"/runs/{run_id_of(sent.json()['request_id'])}/rerun"
-    others = " ".join({"runs:write", *ALL.split()} - {needed})
-    bob = token(scope=f"runs:write {needed}", sub="bob")
-
-    refused = await client.post(again, headers=token(scope=others))
-    forged = await client.post(again, json={"params": {"client_id": "carol", "batches": "x"}}, headers=bob)
-    repeated = await client.post(again, headers=bob)
-
-    assert (refused.status_code, forged.status_code, repeated.status_code) == (403, 422, 200), repeated.text
-    run = await client.get(f"/runs/{repeated.json()['run_id']}", headers=token(scope="runs:read"))
-    assert run.json()["params"]["client_id"] == "bob"
-
-
 async def test_a_request_and_its_artifacts_do_not_exist_for_another_tenant(client: httpx.AsyncClient) -> None:
     request_id = await request_of(client)
     artifact = artifact_id(run_id_of(request_id), 1, 1)

@@ -9,6 +9,7 @@ import pytest
 
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
+from pyoco_server.domain.pdca.ids import run_id_of
 from support.flow_files import TWO_TASKS
 from support.gateways import serving, submit, wait_for_status
 from support.workers import at_work
@@ -123,3 +124,17 @@ async def test_an_invalid_rerun_is_rejected_and_leaves_no_run(
 @pytest.mark.parametrize("run_id", [UNKNOWN, "no-such-run", "..%2F..%2Fhealth"])
 async def test_a_rerun_of_an_unknown_run_is_not_found(client: httpx.AsyncClient, run_id: str) -> None:
     assert (await rerun(client, run_id)).status_code == 404
+
+
+async def test_a_request_of_the_pdca_api_is_not_run_again(client: httpx.AsyncClient) -> None:
+    await client.put("/pdca/strategies/one", json={"title": "One", "instrument": "USDJPY"})
+    recheck = {"strategies": ["one"], "window": {"lookback_days": 7}, "reason": "manual"}
+    accepted = await client.post("/pdca/recheck", json=recheck, headers={"Idempotency-Key": "recheck-1"})
+    run_id = run_id_of(accepted.json()["request_id"])
+
+    refused = await rerun(client, run_id, params={"strategies": 2})
+
+    runs = (await client.get("/runs", params={"flow": "pdca.request"})).json()
+    assert (refused.status_code, refused.json()["err_id"]) == (422, "ERR-PYOCO-0002")
+    assert "send it to /pdca/recheck or /pdca/recheck_all" in refused.json()["detail"]
+    assert [run["run_id"] for run in runs] == [run_id]

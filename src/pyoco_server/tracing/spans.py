@@ -6,7 +6,8 @@ results or secrets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -101,3 +102,30 @@ def child_span(name: str, attributes: Attributes = _NO_ATTRIBUTES, kind: SpanKin
     if trace is None or not trace.is_recording:
         return NO_SPAN
     return trace.child(name, attributes, kind)
+
+
+class JoinedTrace:
+    """`Trace` of a request that was answered earlier: what is sent joins it, and nothing else is recorded."""
+
+    __slots__ = ("carrier",)
+
+    is_recording = False
+
+    def __init__(self, carrier: tuple[str, str | None]) -> None:
+        self.carrier = carrier
+
+    def child(self, name: str, attributes: Attributes, kind: SpanKind) -> Span:
+        return NO_SPAN
+
+    def task(self, name: str, attributes: Attributes, *, span_id: int, at: float) -> TaskSpan:
+        return NO_SPAN
+
+
+@contextmanager
+def joined(carrier: tuple[str, str | None] | None) -> Iterator[None]:
+    """What the block sends to other processes joins this trace; None: no trace."""
+    token = current_trace.set(None if carrier is None else JoinedTrace(carrier))
+    try:
+        yield
+    finally:
+        current_trace.reset(token)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pyoco_server.domain.audit import record_of
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.execution.state import Status
 from pyoco_server.domain.ids import RunId
@@ -64,8 +65,12 @@ class Gateway:
 def attempt_in(world: World, *, resumed: bool = False, of: IdempotentAttempt | None = None) -> IdempotentAttempt:
     """A first attempt with an idempotency key, or one that continues it."""
     if of is not None:
-        return IdempotentAttempt(replace(of.context, resumed=resumed), of.resource_id)
-    context = replace(USER, commit_id=world.truth.ids.commit_id(), resumed=resumed, tenant_filter="team-a")
+        context = replace(of.context, resumed=resumed, request_id=world.truth.ids.commit_id())
+        return IdempotentAttempt(context, of.resource_id)
+    ids = world.truth.ids
+    context = replace(
+        USER, commit_id=ids.commit_id(), resumed=resumed, tenant_filter="team-a", request_id=ids.commit_id()
+    )
     return IdempotentAttempt(context, world.truth.ids.run_id())
 
 
@@ -74,6 +79,12 @@ async def plan_of(world: World, run_id: RunId) -> list[tuple[StrategyId, ...]]:
     assert first is not None
     packed: Any = first.commit.events[0]
     return unpack(packed.node_inputs)
+
+
+async def audited(world: World, run_id: RunId) -> list[str]:
+    """The actions in the audit trail, which has one record per key."""
+    found = [record_of(run_id, stored.commit) for stored in await world.truth.events.read(run_id)]
+    return [record.action for record in {one.key: one for one in reversed(found) if one is not None}.values()]
 
 
 async def test_a_request_is_an_execution_with_a_node_per_batch(world: World) -> None:
@@ -98,6 +109,7 @@ async def test_a_filter_that_admits_none_is_a_request_that_has_succeeded(world: 
     execution = await gateway.executions.look(accepted.request_id, tenant_filter="team-a")
     assert (accepted.strategies, accepted.batches, accepted.first_run) == (0, 0, None)
     assert execution.status is Status.COMPLETED
+    assert await audited(world, accepted.request_id) == ["run.create"]
 
 
 async def test_a_dry_run_stores_nothing_and_needs_no_engine(world: World) -> None:
@@ -178,6 +190,7 @@ async def test_a_request_whose_gateway_was_killed_is_continued_as_it_was_stored(
     assert accepted.request_id == first.resource_id
     assert (accepted.strategies, accepted.batches) == (2, 1)
     assert execution.started_at is not None
+    assert await audited(world, accepted.request_id) == ["run.create"]
 
 
 async def test_two_attempts_at_once_are_one_request_with_one_plan(world: World) -> None:

@@ -209,7 +209,8 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
 class Commit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """The events of one decision, stored as one message: readers never see half of a decision.
 
-    `request_id` and `address` are those of the HTTP request that sent the command; workers and gateways have none.
+    `request_id` and `address` are those of the HTTP request that sent the command; workers and gateways have none,
+    but the first commit of a batch's run has the `request_id` of its request.
     """
 
     commit_id: CommitId

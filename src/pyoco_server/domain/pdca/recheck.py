@@ -43,10 +43,15 @@ class Recheck(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     params: Mapping[str, Any] = {}
     filter: Mapping[str, Any] = {}
     trace_id: str | None = None
+    traceparent: str | None = None  # of the HTTP request, whose trace the batches join
+    tracestate: str | None = None
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True):
-    """One batch of a request, for an engine."""
+    """One batch of a request, for an engine.
+
+    Its run has the `X-Request-Id` of the request, `http_request_id`, and joins its trace (`traceparent`, `tracestate`).
+    """
 
     request_id: RunId
     number: int
@@ -54,6 +59,8 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     recheck: Recheck
     tenant_id: str | None = None
     correlation_id: str | None = None
+    http_request_id: str | None = None
+    trace: tuple[str, str | None] | None = None
 
 
 def check_name(flow_name: str) -> None:

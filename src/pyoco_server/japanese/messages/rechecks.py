@@ -29,8 +29,8 @@ TEXTS = {
     "{name} is the name of the requests that /pdca makes: choose another one": (
         "{name} は /pdca が作る request の名前です。別の名前を指定してください"
     ),
-    "params: a request of /pdca is repeated as it was; send another one there": (
-        "params: /pdca の request はそのまま再実行されます。変更する場合は新しい request を送ってください"
+    "a request of the PDCA API is not run again: send it to /pdca/recheck or /pdca/recheck_all with a new key": (
+        "PDCA API の request は再実行できません。新しいキーで /pdca/recheck または /pdca/recheck_all に送信してください"
     ),
     # Of fields
     "a time is RFC 3339 with an offset: 2025-08-24T03:34:56Z": (

@@ -9,13 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pyoco_server.domain.auth.caller import Caller
-from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.execution.commands import CreateExecution
 from pyoco_server.domain.execution.events import Commit, ExecutionCreated, NodeCreated
 from pyoco_server.domain.execution.state import Execution, Request, Work
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.pdca.recheck import REQUEST_FLOW, check_name
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
 from pyoco_server.errors import InvalidRequest, RunNotFound
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.executions.submit import first_commit
@@ -24,6 +22,10 @@ from pyoco_server.services.idempotency import IdempotentAttempt
 logger = logging.getLogger(__name__)
 
 MAX_NAMED = 50
+# Its strategies, filter and scopes are checked there, and its answer is a `request_id`.
+NOT_A_REQUEST = (
+    "a request of the PDCA API is not run again: send it to /pdca/recheck or /pdca/recheck_all with a new key"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,27 +34,30 @@ class RerunService:
 
     executions: ExecutionService
 
-    async def prepare(self, run_id: RunId, params: Mapping[str, Any], caller: Caller) -> CreateExecution:
+    async def prepare(
+        self, run_id: RunId, params: Mapping[str, Any], *, tenant_filter: str | None, api_key_id: str | None
+    ) -> CreateExecution:
         """The command of a rerun with these params in place of the original ones; stores nothing.
 
-        `RunNotFound` for runs of other tenants and for those that retention has removed. A request of the PDCA API is
-        repeated as it was, for callers who may send it.
+        `RunNotFound` for runs of other tenants and for those that retention has removed; `InvalidRequest` for a request
+        of the PDCA API.
         """
         stores = self.executions.stores
         first = await first_commit(stores.events, run_id)
         created = None if first is None else created_in(first.commit)
-        if first is None or created is None or caller.tenant_filter not in (None, created.request.tenant_id):
+        if first is None or created is None or tenant_filter not in (None, created.request.tenant_id):
             raise RunNotFound(run_id=run_id)
         original = created.request
+        if original.flow_name == REQUEST_FLOW and created.node_inputs is not None:
+            raise InvalidRequest(NOT_A_REQUEST)
         if original.workflow_yaml_sha256 is not None:
             _check_names(params, original.input)
-        changed = _recheck_by(caller, created, params) if original.flow_name == REQUEST_FLOW else params
         # Of the two kinds that workers run, a rerun is never started by hand.
         work = Work.NODES if original.work is Work.NODES else Work.QUEUED
         request = replace(
             original,
-            input={**original.input, **changed},
-            api_key_id=caller.api_key_id,
+            input={**original.input, **params},
+            api_key_id=api_key_id,
             replay_of=None,
             rerun_of=run_id,
             work=work,
@@ -88,17 +93,6 @@ def create_again(first: Commit, request: Request, labels: Sequence[str], *, at: 
 def created_in(first: Commit) -> ExecutionCreated | None:
     """The event that created the execution, which its first commit has."""
     return next((event for event in first.events if isinstance(event, ExecutionCreated)), None)
-
-
-def _recheck_by(caller: Caller, created: ExecutionCreated, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a repeated request has anew: who has sent it."""
-    if created.node_inputs is None:
-        check_name(created.request.flow_name)
-    if params:
-        raise InvalidRequest("params: a request of /pdca is repeated as it was; send another one there")
-    is_for_all = created.request.input.get("kind") != "recheck"
-    caller.require(frozenset({Scope.PDCA_RECHECK_ALL if is_for_all else Scope.PDCA_RECHECK}))
-    return {"client_id": caller.client_id}
 
 
 def _check_names(params: Mapping[str, Any], known: Mapping[str, Any]) -> None:

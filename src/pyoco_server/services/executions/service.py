@@ -38,7 +38,7 @@ from pyoco_server.services.context import CommandContext, Stores
 from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.services.executions.command_handler import CommandResult, commit, handle
 from pyoco_server.services.executions.execution_cache import ExecutionCache
-from pyoco_server.services.executions.submit import SubmitService, may_queue_again, queue_again
+from pyoco_server.services.executions.submit import SubmitService, first_commit, may_queue_again, queue_again
 
 FindFlow = Callable[[str], Awaitable[AnnouncedFlow | None]]
 
@@ -96,9 +96,15 @@ class ExecutionService(SubmitService):
     async def create_and_start(self, command: CreateExecution, run_id: RunId, context: CommandContext) -> Execution:
         """Create an execution whose nodes are claimed, and start it. A continued request continues both."""
         (await self._create(command, run_id, context)).accepted()
+        return await self.start_created(run_id, context)
+
+    async def start_created(self, run_id: RunId, context: CommandContext) -> Execution:
+        """Start what this request has created; both commits name the same request, so that it has one audit record."""
         # A commit of its own: the id of the context is that of the creation.
-        started = await self.start(run_id, replace(context, commit_id=None, resumed=False, hold=None))
-        return started.execution
+        own = replace(context, commit_id=None, resumed=False, hold=None)
+        if context.resumed and (first := await first_commit(self.stores.events, run_id)) is not None:
+            own = replace(own, request_id=first.commit.request_id)
+        return (await self.start(run_id, own)).execution
 
     async def _create(self, command: CreateExecution, run_id: RunId, context: CommandContext) -> CommandResult:
         result = await commit(self.stores, empty_execution(run_id), command, context)

@@ -21,6 +21,7 @@ from pyoco_server.ports.pdca import BatchState
 from pyoco_server.services.context import GATEWAY, CommandContext
 from pyoco_server.services.executions.cancel import cancel
 from pyoco_server.services.executions.submit import SubmitService
+from pyoco_server.tracing.spans import joined
 
 LABEL = "pdca"
 # The index tells the driver of the end of a run; polling is for what that misses.
@@ -56,8 +57,15 @@ class FlowEngine:
     async def start(self, batch: Batch) -> None:
         run_id = child_run_id(batch.request_id, batch.number)
         request = Request(flow_name=BATCH_FLOW, tag=self.tag, input=batch_params(batch), tenant_id=batch.tenant_id)
-        context = CommandContext(actor=GATEWAY.actor, correlation_id=batch.correlation_id, commit_id=CommitId(run_id))
-        await self.submits.submit(request, (LABEL, f"{LABEL}:{ulid_of(batch.request_id)}"), context, run_id=run_id)
+        context = CommandContext(
+            actor=GATEWAY.actor,
+            correlation_id=batch.correlation_id,
+            request_id=batch.http_request_id,
+            commit_id=CommitId(run_id),
+        )
+        labels = (LABEL, f"{LABEL}:{ulid_of(batch.request_id)}")
+        with joined(batch.trace):
+            await self.submits.submit(request, labels, context, run_id=run_id)
 
     async def states(self, batches: Sequence[Batch]) -> Mapping[int, BatchState]:
         by_run = {child_run_id(batch.request_id, batch.number): batch.number for batch in batches}

@@ -33,6 +33,8 @@ class Plan:
     batches: list[tuple[StrategyId, ...]]
     tenant_id: str | None
     correlation_id: str | None
+    http_request_id: str | None
+    trace: tuple[str, str | None] | None
     request_id: RunId
 
     def batch(self, number: int) -> Batch:
@@ -43,6 +45,8 @@ class Plan:
             recheck=self.recheck,
             tenant_id=self.tenant_id,
             correlation_id=self.correlation_id,
+            http_request_id=self.http_request_id,
+            trace=self.trace,
         )
 
 
@@ -85,10 +89,14 @@ class PlanCache:
             raise UnreadablePlan(str(error)) from error
         if [*execution.nodes] != [node_of(number) for number in range(1, len(batches) + 1)]:
             raise UnreadablePlan(f"it has {len(execution.nodes)} nodes and {len(batches)} batches")
+        # A request that is made again has the input of the first, and is not in its trace.
+        is_again = execution.request.rerun_of is not None
         return Plan(
             recheck=recheck,
             batches=batches,
             tenant_id=execution.request.tenant_id,
             correlation_id=first.commit.correlation_id,
+            http_request_id=first.commit.request_id,
+            trace=None if is_again or recheck.traceparent is None else (recheck.traceparent, recheck.tracestate),
             request_id=execution.execution_id,
         )

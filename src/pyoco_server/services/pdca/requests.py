@@ -31,6 +31,7 @@ from pyoco_server.services.context import GATEWAY, CommandContext
 from pyoco_server.services.executions.command_handler import read_execution
 from pyoco_server.services.executions.service import ExecutionService
 from pyoco_server.services.idempotency import IdempotentAttempt
+from pyoco_server.tracing.spans import current_trace
 
 # The label of every request; with its id, that of one.
 LABEL = "pdca"
@@ -98,12 +99,21 @@ class RequestService:
         """
         run_id = RunId(attempt.resource_id)
         if attempt.context.resumed and not asked.dry_run and (known := await self._known(run_id)) is not None:
-            return await self._start(known, attempt.context)
+            started = await self.executions.start_created(known.execution_id, attempt.context)
+            return await self._begin(started, attempt.context)
         chosen = await self._choose(asked, caller.tenant_id)
         batches = divide(chosen, asked.batch_size)
         if len(batches) > MAX_BATCHES:
             raise _too_large(f"{len(batches)} batches are more than {MAX_BATCHES}")
-        recheck = replace(asked.recheck, batches=len(batches), strategies=len(chosen), engine=self.engine.name)
+        traceparent, tracestate = (None, None) if (trace := current_trace.get()) is None else trace.carrier
+        recheck = replace(
+            asked.recheck,
+            batches=len(batches),
+            strategies=len(chosen),
+            engine=self.engine.name,
+            traceparent=traceparent,
+            tracestate=tracestate,
+        )
         packed = pack(batches) if len(chosen) <= QUICK_STRATEGIES else await asyncio.to_thread(pack, batches)
         if len(packed) > MAX_PACKED_BYTES:
             raise _too_large(f"the ids of {len(chosen)} strategies are too long for one request")
@@ -156,11 +166,6 @@ class RequestService:
         """The execution that an earlier attempt has created."""
         execution = await read_execution(self.executions.stores, run_id)
         return execution if execution.exists else None
-
-    async def _start(self, execution: Execution, context: CommandContext) -> Accepted:
-        # A commit of its own: the id of the context is that of the creation.
-        own = replace(context, commit_id=None, resumed=False, hold=None)
-        return await self._begin((await self.executions.start(execution.execution_id, own)).execution, own)
 
     async def _begin(self, execution: Execution, context: CommandContext) -> Accepted:
         """Complete a request without batches at once; the driver takes any other."""

@@ -35,7 +35,9 @@ async def rerun(run_id: RunIdPath, request: Request, reruns: RerunsDep, caller: 
     asked = read_with_params(schemas.RunRerunRequest, body if body.strip() else b"{}", executions.config)
     async with IdempotentRequest(request, of_json(body), new_id=executions.stores.ids.run_id) as once:
         if turn := once.attempt:
-            create = await reruns.prepare(original, asked.params, caller)
+            create = await reruns.prepare(
+                original, asked.params, tenant_filter=caller.tenant_filter, api_key_id=caller.api_key_id
+            )
             run = create.request
             bounded_json(run.input, largest_params(executions.config), "params")
             found = []
