@@ -146,12 +146,9 @@ class RequestService:
         if execution.request.flow_name != REQUEST_FLOW:
             raise unknown
         progress = await self.strategies.progress(run_id, version=execution.version)
-        try:
-            recheck = recheck_of(execution)
-        except msgspec.ValidationError:
-            raise unknown from None
         if progress is None:
             raise unknown
+        recheck = recheck_of(execution)
         started = [number_of(node.node_id) for node in execution.nodes.values() if node.attempt]
         runs = [self._run(run_id, number, recheck) for number in started]
         return Shown(execution=execution, progress=progress, engine=recheck.engine, runs=runs)
