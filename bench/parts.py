@@ -15,8 +15,8 @@ from bench.log_reads import read_times
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
 from bench.rows import LIST_SIZES
+from bench.settings_cost import cost_of_settings
 from bench.systems import DEFAULT_TAGS, Ours, Stack
-from bench.tracing import cost_of_tracing
 from bench.wheels import sync_beside_pip
 from pyoco_server.adapters.embedded_nats.server import Sync
 from pyoco_server.adapters.sqlite.index import SqliteRunIndex
@@ -220,11 +220,11 @@ def access(bench: Bench, stack: Stack) -> None:
 
 
 @ours_only
-def traces(bench: Bench, stack: Stack) -> None:
-    """Gateways with and without an exporter of traces."""
-    with bench.journal.step("ours", "traces exported or not"), bench.started(stack, "interval"):
-        for row, multiple in cost_of_tracing(stack, bench.client, seconds=bench.scale.load_sec).items():
-            bench.add("ours", f"traces.{row}", multiple)
+def settings(bench: Bench, stack: Stack) -> None:
+    """Gateways with and without traces, a rate limit and the access log."""
+    with bench.journal.step("ours", "with and without settings"), bench.started(stack, "interval"):
+        for row, multiple in cost_of_settings(stack, bench.client, seconds=bench.scale.load_sec).items():
+            bench.add("ours", f"settings.{row}", multiple)
 
 
 def wheels(bench: Bench, stack: Stack) -> None:
@@ -381,7 +381,7 @@ PARTS: dict[str, Part] = {
     "log_reads": log_reads,
     "ways": watching,
     "access": access,
-    "traces": traces,
+    "settings": settings,
     "wheels": wheels,
     "commands": commands,
     "claims": claims,

@@ -66,7 +66,7 @@ def product_rows() -> list[Row]:
     lists = [*_list_rows(), *_filter_rows()]
     streams = [*_stream_rows(), *_log_rows(), *way_rows()]
     executions = [*_command_rows(), *_claim_rows(), *_fork_rows(), *_key_rows()]
-    ours = [*streams, *_access_rows(), *_trace_rows(), *_wheel_rows(), *executions, *_tag_rows(), *_strategy_rows()]
+    ours = [*streams, *_access_rows(), *_settings_rows(), *_wheel_rows(), *executions, *_tag_rows(), *_strategy_rows()]
     return [*_submit_rows(), *_drain_rows(), *_latency_rows(), *lists, *ours, *_footprint_rows()]
 
 
@@ -163,13 +163,16 @@ def _access_rows() -> list[Row]:
     ]
 
 
-def _trace_rows() -> list[Row]:
-    title = "gateway's processor time of POST /runs, 64 connections, buffered: {} / without traces"
-    exported, budget = title.format("traces exported"), at_most("traces.default", 1.05, "×")
-    return [
-        lower("traces.default", exported, "×", budget),
-        lower("traces.all", title.format("every trace recorded (parentbased_always_on)"), "×"),
-    ]
+def _settings_rows() -> list[Row]:
+    title = "gateway's processor time of POST /runs, 64 connections, buffered: {0} / without {0}"
+    names = {
+        "traces.default": "traces exported",
+        "traces.all": "every trace recorded (parentbased_always_on)",
+        "rate_limit": "a rate limit",
+        "access_log": "the access log",
+    }
+    within = {name: at_most(f"settings.{name}", 1.05, "×") for name in ("traces.default", "rate_limit", "access_log")}
+    return [lower(f"settings.{name}", title.format(word), "×", within.get(name)) for name, word in names.items()]
 
 
 def _wheel_rows() -> list[Row]:
