@@ -92,7 +92,8 @@ def command_of(execution: Execution, commit: events.Commit) -> commands.Command 
         return None
     if kind is FailExecution and isinstance(event, events.ExecutionCanceled):
         kind = CompleteExecution  # has the same effect, and the error is not stored
-    more: dict[str, Any] = {"from_outside": execution.request.work is Work.NODES}
+    is_callers = commit.actor.kind == "user" and execution.request.work is Work.NODES
+    more: dict[str, Any] = {"from_outside": is_callers}
     if kind is CreateExecution and event.graph is None:
         more["node_ids"] = tuple(created.node_id for created in _created(commit.events))
     elif kind is ResumeNode:
