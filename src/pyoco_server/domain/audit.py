@@ -114,7 +114,7 @@ def record_of(run_id: RunId, commit: Commit) -> AuditRecord | None:
 def _key(run_id: RunId, commit: Commit) -> str:
     """The commit's own id, but for a request that creates and starts a run: it has one record.
 
-    An id that a caller may choose is part of the key only there, so that nobody hides a change by repeating an id.
+    An id that a caller may choose is part of the key only there, so that a repeated id hides no change.
     """
     if commit.command in ("CreateExecution", "StartExecution") and commit.request_id is not None:
         return f"{run_id}.{commit.request_id}.{commit.actor.id or ANONYMOUS}"

@@ -50,7 +50,7 @@ class Rate:
 
 
 class Verdict(NamedTuple):
-    """Whether a request is admitted, and what its caller is told. `paid_at` is to be kept."""
+    """Whether a request is admitted, and the facts for its headers. The caller of `admit` keeps `paid_at`."""
 
     paid_at: int
     is_admitted: bool

@@ -105,7 +105,7 @@ def _seen(entry: Entry) -> StrategySeen | None:
     tenant, _, token = entry.key.partition(".")
     tenant_id, strategy_id = None if tenant == "-" else _decoded(tenant), _decoded(token)
     if tenant_id == "" or not is_strategy_id(strategy_id):
-        return None  # somebody else's key
+        return None  # a key of another program
     strategy = _decode(entry)
     if strategy is not None and strategy.id != strategy_id:
         strategy = None

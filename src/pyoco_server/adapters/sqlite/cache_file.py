@@ -60,7 +60,7 @@ class CacheFile:
 
     @contextmanager
     def replacing(self) -> Iterator[sqlite3.Connection]:
-        """Replace the file by an empty one, and write its first rows; nobody reads meanwhile."""
+        """Replace the file by an empty one, and write its first rows. There are no readers meanwhile."""
         with self._write_lock, self._read_lock:
             self._reader.close()
             self._writer.close()

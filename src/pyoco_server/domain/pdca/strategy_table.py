@@ -143,7 +143,7 @@ class StrategyTable:
             return 0
         found = self._matches.pop(text, None)
         if found is None:
-            # A text that extends a known one, as when somebody types, is among its matches.
+            # A text that extends a known one, as while it is typed, is among its matches.
             known = min((bits for part, bits in self._matches.items() if part in text), key=int.bit_count, default=None)
             if known is None:
                 found = bits_where(map(operator.contains, self._searched, repeat(text)))

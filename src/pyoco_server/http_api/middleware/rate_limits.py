@@ -155,8 +155,8 @@ class FailedLogins:
 class CredentialLimit:
     """Limits the requests of an address that cannot authenticate.
 
-    An address may be that of many clients, or of a proxy. So whoever has authenticated here before, or shows a token,
-    whose signature nobody guesses, still gets to the guard; only its failures are refused.
+    An address may be that of many clients, or of a proxy. So a caller that has authenticated here before, or
+    shows a token, whose signature cannot be guessed, still gets to the guard; only its failures are refused.
     """
 
     def __init__(self, guard: Guard, logins: FailedLogins) -> None:

@@ -47,7 +47,7 @@ TEXTS = {
     ),
     "The artifact's id, as its request lists it.": "request の一覧にある artifact の id。",
     "Get Artifact": "リンク先の artifact を取得する",
-    "The file of a link. Whoever has the link may read it until it expires.": (
+    "The file of a link, which needs no credentials until it expires.": (
         "リンク先のファイル。期限まで、リンクがあれば読めます。"
     ),
     "The file, as it was stored": "保存されたファイル",

@@ -20,7 +20,7 @@ from pyoco_server.stores.audit import AuditLog, settled
 
 logger = logging.getLogger(__name__)
 
-# After these nobody knows whether the change was made.
+# After these it is unknown whether the change was made.
 _UNKNOWN = (Kind.UNAVAILABLE, Kind.INTERNAL)
 
 

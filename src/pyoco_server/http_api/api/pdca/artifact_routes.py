@@ -74,7 +74,7 @@ async def get_artifact_url(
 @router.get("/{id}", response_class=Response, responses=_BYTES, dependencies=[given_once(InvalidRequest)])
 @public_route
 async def get_artifact(artifact_id: IdPath, artifacts: ArtifactsDep, query: Annotated[LinkQuery, Query()]) -> Response:
-    """The file of a link. Whoever has the link may read it until it expires."""
+    """The file of a link, which needs no credentials until it expires."""
     link = ArtifactLink(artifact_id=artifact_id, expires=query.expires, key_id=query.key, signature=query.signature)
     async with in_time():
         found = await artifacts.follow(link)
