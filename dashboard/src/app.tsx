@@ -49,7 +49,7 @@ function Header({ view }: { view: View | undefined }) {
   return (
     <header class="page-head">
       <a class="brand" href="#/">
-        <img src="./favicon.svg" alt="" width="24" height="24" />
+        <img src="static/favicon.svg" alt="" width="24" height="24" />
         {texts.product}
       </a>
       <nav aria-label={texts.navigation}>
