@@ -178,7 +178,15 @@ async def test_a_rare_dead_letter_is_found_among_many(client: httpx.AsyncClient,
 
 @pytest.mark.parametrize(
     "query",
-    [{"limit": "0"}, {"limit": "201"}, {"cursor": "abc"}, {"cursor": "-1"}, {"tag": "a b"}, {"flavour": "x"}, {"error_chars": "0"}],
+    [
+        {"limit": "0"},
+        {"limit": "201"},
+        {"cursor": "abc"},
+        {"cursor": "-1"},
+        {"tag": "a b"},
+        {"flavour": "x"},
+        {"error_chars": "0"},
+    ],
     ids=str,
 )
 async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: dict[str, str]) -> None:
