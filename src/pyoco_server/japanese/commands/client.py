@@ -58,7 +58,9 @@ TEXTS = {
     "The run: its id or its beginning, or @last.": "run の id かその先頭部分、または @last（最後に投入したもの）。",
     "The runs: ids or their beginnings, or @last.": "run の id かその先頭部分、または @last（最後に投入したもの）。複数可。",
     "As it was: a time as for --since, or a version.": "過去の状態。--since と同じ形式の時刻か version。",
-    "Print the address of a run for a browser.": "run をブラウザで見るためのアドレスを表示します。",
+    "Print the address of the dashboard for a browser, or that of a run in it.": (
+        "ブラウザで開く dashboard のアドレスを表示します。run を指定すると、その run のアドレスになります。"
+    ),
     "Run it again: a new run with the same flow, tag, labels and YAML, and its params where none are given.": (
         "同じ flow・tag・ラベル・YAML の新しい run として再実行します。指定しない params は元の run と同じです。"
     ),
