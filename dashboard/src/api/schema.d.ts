@@ -1753,7 +1753,7 @@ export interface components {
             } | null;
             /** Executionid */
             executionId: string;
-            /** @description With `include=graph` only. */
+            /** @description With `include=graph` only; absent for a flow without edges, or with loops or branches. */
             graph?: components["schemas"]["pyoco_server__http_api__api__executions__schemas__GraphOut"] | null;
             /** Graphid */
             graphId: string;
@@ -2763,7 +2763,7 @@ export interface components {
         };
         /**
          * GraphOut
-         * @description The graph that the execution was created with.
+         * @description The graph that the execution was created with, or the tasks of its flow in the version that ran.
          */
         pyoco_server__http_api__api__executions__schemas__GraphOut: {
             /** Edges */
@@ -4844,7 +4844,7 @@ export interface operations {
             query?: {
                 /** @description As it was with the event of this version, or at this time: a date, RFC 3339, or unix seconds with a decimal point. Absent: as it is now. */
                 at?: string | null;
-                /** @description `records`: every output, however many; `graph`: also its nodes and edges. */
+                /** @description `records`: every output, however many; `graph`: also its nodes and edges, if they are known. */
                 include?: ("records" | "graph") | null;
             };
             header?: never;
@@ -5462,6 +5462,10 @@ export interface operations {
                 cursor?: string | null;
                 /** @description Of a page; a stream has no limit. */
                 limit?: number;
+                /** @description Of pages: only the events of this node. */
+                nodeId?: string | null;
+                /** @description Of pages: `desc` begins with the newest. */
+                order?: "asc" | "desc";
             };
             header?: {
                 /** @description Resume behind this event; browsers send it by themselves. */
