@@ -31,7 +31,7 @@ export function Filters({ children }: { children: ComponentChildren }) {
 export function FilterText({ name, label, most = 256, placeholder }: { name: string; label: string; most?: number; placeholder?: string }) {
   const given = filterValue(name);
   const [text, setText] = useState(given);
-  const timer = useRef<ReturnType<typeof setTimeout>>();
+  const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   useEffect(() => setText(given), [given]);
   useEffect(() => () => clearTimeout(timer.current), []);
   const apply = (value: string): void => {

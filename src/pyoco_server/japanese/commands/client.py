@@ -223,6 +223,9 @@ TEXTS = {
         "これまでの job の出力を表示します。各行に時刻（UTC）と task が付きます。"
     ),
     "Only lines of this task.": "この task の行だけ。",
+    "Only lines with TEXT; upper-case letters make case count.": (
+        "TEXT を含む行だけ。大文字を含む場合は大文字と小文字を区別します。"
+    ),
     "Only lines of this level or more severe.": "このレベル以上の行だけ。",
     "Continue here: a token of `job logs`.": "ここから続けます（`job logs` の token）。",
     "The whole log; continues FILE. - is stdout.": "ログ全体を FILE に保存します（続きから再開）。- は標準出力。",
