@@ -4913,7 +4913,7 @@ export interface operations {
             query?: {
                 /** @description As it was with the event of this version, or at this time: a date, RFC 3339, or unix seconds with a decimal point. Absent: as it is now. */
                 at?: string | null;
-                /** @description `records`: every output, however many; `graph`: also its nodes and edges, if they are known. */
+                /** @description `records`: every output, however many; `graph`: also its nodes and edges, as far as they are known. */
                 include?: ("records" | "graph") | null;
             };
             header?: never;
@@ -5531,10 +5531,6 @@ export interface operations {
                 cursor?: string | null;
                 /** @description Of a page; a stream has no limit. */
                 limit?: number;
-                /** @description Of pages: only the events of this node. */
-                nodeId?: string | null;
-                /** @description Of pages: `desc` begins with the newest. */
-                order?: "asc" | "desc";
             };
             header?: {
                 /** @description Resume behind this event; browsers send it by themselves. */
