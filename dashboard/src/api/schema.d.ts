@@ -1186,6 +1186,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who Am I
+         * @description The caller's name, tenant and scopes, and when its credentials expire; for any caller, whatever its scopes.
+         */
+        get: operations["who_am_i_whoami_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/workers": {
         parameters: {
             query?: never;
@@ -3771,6 +3791,53 @@ export interface components {
             sha256: string;
         };
         /**
+         * WhoAmI
+         * @description The caller, as the credentials of this request show it.
+         */
+        WhoAmI: {
+            /**
+             * Audiences
+             * @description Of a token: those of PYOCO_JWT_AUDIENCE that it is for; null: it is for all APIs.
+             * @example [
+             *       "pdca"
+             *     ]
+             */
+            audiences: string[] | null;
+            /**
+             * Client Id
+             * @description The id of the API key, the subject of the token, or `anonymous`.
+             * @example 0123456789abcdef
+             */
+            client_id: string;
+            /**
+             * Expires At
+             * @description Unix seconds; null: the credentials do not expire.
+             * @example 1767225600
+             */
+            expires_at: number | null;
+            /**
+             * Kind
+             * @description `anonymous`: the gateway has no access control, and everything is permitted.
+             * @enum {string}
+             */
+            kind: "anonymous" | "api_key" | "jwt";
+            /**
+             * Scopes
+             * @description What it may do; `admin` is all of it, for every tenant.
+             * @example [
+             *       "runs:read",
+             *       "runs:write"
+             *     ]
+             */
+            scopes: string[];
+            /**
+             * Tenant Id
+             * @description The tenant of the runs it submits.
+             * @example team-a
+             */
+            tenant_id: string | null;
+        };
+        /**
          * Worker
          * @description A worker: its last record and the resulting state. More fields may be added at any time.
          */
@@ -4047,6 +4114,8 @@ export interface operations {
             query?: {
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string | null;
+                /** @description Only this many characters of each `error`. */
+                error_chars?: number | null;
                 /** @description Only jobs of this flow. */
                 flow?: string | null;
                 limit?: number;
@@ -12921,6 +12990,105 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["WheelHistoryEvent"][];
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    who_am_i_whoami_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client_id": "0123456789abcdef",
+                     *       "kind": "api_key",
+                     *       "tenant_id": "team-a",
+                     *       "scopes": [
+                     *         "runs:read",
+                     *         "runs:write",
+                     *         "runs:cancel",
+                     *         "workers:read",
+                     *         "metrics:read"
+                     *       ],
+                     *       "audiences": null,
+                     *       "expires_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WhoAmI"];
                 };
             };
             /** @description No Host header, several of them, or a malformed one */
