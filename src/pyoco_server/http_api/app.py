@@ -15,7 +15,7 @@ from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import Kind, PyocoError
-from pyoco_server.http_api.api import audit, dlq, flows, graphs, health, metrics, wheels, workers
+from pyoco_server.http_api.api import audit, dlq, flows, graphs, health, metrics, wheels, whoami, workers
 from pyoco_server.http_api.api.executions import claim_routes as claims
 from pyoco_server.http_api.api.executions import event_routes as executions_events
 from pyoco_server.http_api.api.executions import routes as executions
@@ -64,6 +64,7 @@ WITH_ROUTES = (
     wheels,
     dlq,
     audit,
+    whoami,
     graphs,
     flows,
     rechecks,

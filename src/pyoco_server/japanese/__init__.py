@@ -37,7 +37,7 @@ AREAS = {
     # `--help` of the four programs.
     "commands": ("client", "programs"),
     # The OpenAPI document.
-    "openapi": ("audit", "common", "executions", "fleet", "jobs", "rechecks", "runs", "strategies"),
+    "openapi": ("access", "audit", "common", "executions", "fleet", "jobs", "rechecks", "runs", "strategies"),
 }
 
 
