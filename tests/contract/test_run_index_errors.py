@@ -115,7 +115,12 @@ def test_a_page_reads_a_bounded_number_of_errors(limit: int, monkeypatch: pytest
 )
 def test_lists_by_status_alone_have_a_known_length(index: RunIndex, query: RunQuery, expected: int | None) -> None:
     take_in(
-        index, seen(1, A), seen(2, B, status="FAILED"), seen(3, C, archived_at=9.0), seen(4, D, tenant_id="t"), seen(5, A)
+        index,
+        seen(1, A),
+        seen(2, B, status="FAILED"),
+        seen(3, C, archived_at=9.0),
+        seen(4, D, tenant_id="t"),
+        seen(5, A),
     )
 
     assert index.count(query) == expected

@@ -123,7 +123,10 @@ async def test_a_list_by_status_says_how_many_there_are(client: httpx.AsyncClien
     await client.post(f"/runs/{runs[0]}/cancel")
     await wait_for_status(client, runs[0], "CANCELLED")
 
-    assert [(await ask(client, cursor="", limit=1, **query))["total"] for query in ({}, {"status": "PENDING"})] == [3, 2]
+    assert [(await ask(client, cursor="", limit=1, **query))["total"] for query in ({}, {"status": "PENDING"})] == [
+        3,
+        2,
+    ]
     assert (await ask(client, cursor="", flow="hello"))["total"] is None
 
 
