@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 import orjson
@@ -17,11 +17,13 @@ from pyoco_server.adapters.sqlite.blocks import BlockBounds
 from pyoco_server.adapters.sqlite.counters import HistogramChanges
 from pyoco_server.adapters.sqlite.posting_lists import Posted, PostingChanges
 from pyoco_server.adapters.sqlite.statements import KeyIds, json_array, undamaged
+from pyoco_server.adapters.sqlite.stats import Source, StatsChanges
 from pyoco_server.adapters.sqlite.steps import StepChanges
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.jobs import order_of
 from pyoco_server.domain.queries.query import terms_of
 from pyoco_server.domain.queries.rows import Position, RunRow
+from pyoco_server.domain.queries.stats import RunTimes
 
 _STORED = """
     SELECT run_id, number, version, revision, status, tenant_id, archived, steps, summary, checksum, submitted_at,
@@ -48,8 +50,7 @@ Keys = tuple[int, str, str, float, float | None]
 """The indexed columns of a run, its partition first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stored:
+class _Stored(NamedTuple):
     number: int
     position: Position
     status: str
@@ -62,10 +63,15 @@ class _Stored:
     keys: Keys
 
     @property
-    def posted(self) -> Posted:
+    def source(self) -> Source:
+        _, flow, tag, _, _ = self.keys
+        return (self.tenant_id, flow, tag)
+
+    def read_summary(self) -> tuple[Posted, RunTimes]:
         summary = orjson.loads(undamaged(self.summary, self.checksum))
         terms = terms_of(summary["tags"], summary.get("workflow_yaml_sha256"))
-        return Posted(self.tenant_id, bool(self.archived), terms)
+        times = RunTimes(self.status, self.submitted_at, summary["start_time"], summary["end_time"], self.keys[-1])
+        return Posted(self.tenant_id, bool(self.archived), terms), times
 
 
 class _Batch:
@@ -82,23 +88,25 @@ class _Batch:
         self._removals: list[tuple[int]] = []
         self._counts: Counter[int] = Counter()
         self._histograms = HistogramChanges(count_after)
+        self._stats = StatsChanges(writer)
         self._steps = StepChanges(writer)
         self._postings = PostingChanges(writer)
         self._bounds = BlockBounds()
 
     def insert(self, row: RunRow) -> None:
-        keys, number = self._keys(row), self._next_number
+        keys, key, number = self._keys(row), order_of(row.run_id), self._next_number
         self._next_number += 1
-        self._inserts.append((*_shown(row), *keys, row.run_id, order_of(row.run_id), row.submitted_at, number))
+        self._inserts.append((*_shown(row), *keys, row.run_id, key, row.submitted_at, number))
         self._steps.change(number, row, before=0)
         self._postings.change(number, None, _posted(row))
-        self._bounds.widen(number, row)
+        self._bounds.widen(number, key, row)
         self._counts[keys[0]] += 1
         self._histograms.add(row, before=None)
+        self._stats.add(_source(row), row.run_times)
 
     def update(self, row: RunRow, known: _Stored) -> None:
         keys, posted = self._keys(row), _posted(row)
-        posted_before = known.posted
+        posted_before, times_before = known.read_summary()
         self._steps.change(known.number, row, before=known.steps)
         is_same = (keys, posted, row.version) == (known.keys, posted_before, known.position[0])
         if is_same and row.submitted_at == known.submitted_at:
@@ -106,18 +114,22 @@ class _Batch:
             return
         self._updates.append((*_shown(row), *keys, known.number))
         self._postings.change(known.number, posted_before, posted)
-        self._bounds.widen(known.number, row)
+        self._bounds.widen(known.number, order_of(row.run_id), row)
         if row.submitted_at != known.submitted_at:
             self._resubmissions.append((row.submitted_at, known.number))
         self._counts[known.keys[0]] -= 1
         self._counts[keys[0]] += 1
         self._histograms.add(row, before=known.status)
+        self._stats.remove(known.source, times_before)
+        self._stats.add(_source(row), row.run_times)
 
     def remove(self, known: _Stored) -> None:
         self._removals.append((known.number,))
         self._steps.change(known.number, None, before=known.steps)
-        self._postings.change(known.number, known.posted, None)
+        posted, times = known.read_summary()
+        self._postings.change(known.number, posted, None)
         self._counts[known.keys[0]] -= 1
+        self._stats.remove(known.source, times)
 
     def flush(self) -> None:
         self._writer.executemany("DELETE FROM runs WHERE number = ?", self._removals)
@@ -129,6 +141,7 @@ class _Batch:
         self._postings.flush()
         self._bounds.flush(self._writer)
         self._histograms.flush(self._writer)
+        self._stats.flush()
         self._steps.flush()
 
     def _keys(self, row: RunRow) -> Keys:
@@ -169,6 +182,10 @@ def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId,
 
 def _shown(row: RunRow) -> tuple[object, ...]:
     return (row.version, row.revision, row.summary, crc32(row.summary), len(row.steps), row.revision)
+
+
+def _source(row: RunRow) -> Source:
+    return (row.tenant_id, row.flow, row.tag)
 
 
 def _posted(row: RunRow) -> Posted:
