@@ -899,9 +899,10 @@ export interface paths {
          * List Runs
          * @description The runs changed last come first; archived ones stay out.
          *
-         *     An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
-         *     page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
-         *     and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
+         *     An array, `[]` when there are none. With `cursor`, `updated_after`, `error` or `workflow_yaml_sha256` an object, to
+         *     be read page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is
+         *     shown once, and one that changed and still fits at least once in its newer state: behind the oldest come those that
+         *     moved.
          */
         get: operations["list_runs_runs_get"];
         put?: never;
@@ -3130,6 +3131,11 @@ export interface components {
             items: (components["schemas"]["RunSummary"] | components["schemas"]["RunSnapshot"])[];
             /** Next Cursor */
             next_cursor?: string | null;
+            /**
+             * Total
+             * @description The number of all matching runs; null with other filters than `status`.
+             */
+            total?: number | null;
         };
         /**
          * RunLogs
@@ -10754,6 +10760,8 @@ export interface operations {
             query?: {
                 /** @description Empty to start, then `next_cursor` of the page before, with the same filters. The answer is an object. */
                 cursor?: string | null;
+                /** @description Runs whose `error` contains this text, in any case. The answer is an object; a page may be short, even empty, and have a `next_cursor`. */
+                error?: string | null;
                 flow?: string | null;
                 /** @description The beginning of their ids. */
                 id_prefix?: string | null;
