@@ -384,6 +384,23 @@ def test_the_lines_of_a_log_are_json_lines_for_programs(end: RunClient, server: 
     assert server.requests == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
 
 
+def test_a_search_prints_numbered_lines(end: RunClient, server: StandIn) -> None:
+    path = f"/runs/{RUN_ID}/logs"
+    server.responses[path] = server.responses[path] | {"scanned_to": 30, "lines": 30}
+
+    assert end("logs", RUN_ID, "--search", "hello", "--task", "greet") == 0
+
+    assert end.printed().out == "1 1970-01-01T00:00:01.000Z greet hello\ufffd[2J\n"
+    assert server.requests == [("GET", f"{path}?limit=10000&q=hello&task=greet")]
+
+
+def test_a_search_does_not_follow(end: RunClient, server: StandIn) -> None:
+    assert end("logs", RUN_ID, "--follow", "--search", "hello") == 1
+
+    assert "--search selects from those stored" in end.printed().err
+    assert server.requests == []
+
+
 @pytest.mark.parametrize("before", [True, False])
 def test_the_server_option_may_precede_or_follow_the_command(
     end: RunClient, monkeypatch: pytest.MonkeyPatch, server: StandIn, before: bool

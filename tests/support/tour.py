@@ -161,6 +161,7 @@ async def _runs(tour: Tour, worker: PyocoNatsWorker) -> None:
     await _done(tour, worker, run_id)
     for path in ("", "/tasks", "/logs", "/explain"):
         await tour.ask("GET", f"/runs/{run_id}{path}")
+    await tour.ask("GET", f"/runs/{run_id}/logs/matches", params={"q": "rows"})
     await tour.ask("GET", f"/runs/{run_id}", params={"include": "full"})
     await tour.ask("POST", f"/runs/{run_id}/rerun", json={})
     files = {"workflow": ("flow.yaml", TWO_TASKS, "application/yaml")}

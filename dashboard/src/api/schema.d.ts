@@ -997,6 +997,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/runs/{run_id}/logs/matches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search Run Log
+         * @description The numbers of the lines that match, without the lines. Each request searches about 4 MiB of the log.
+         */
+        get: operations["search_run_log_runs__run_id__logs_matches_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runs/{run_id}/rerun": {
         parameters: {
             query?: never;
@@ -1754,7 +1774,7 @@ export interface components {
             } | null;
             /** Executionid */
             executionId: string;
-            /** @description With `include=graph` only. */
+            /** @description With `include=graph` only; absent for a flow without edges, or with loops or branches. */
             graph?: components["schemas"]["pyoco_server__http_api__api__executions__schemas__GraphOut"] | null;
             /** Graphid */
             graphId: string;
@@ -2644,6 +2664,37 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * LogMatches
+         * @description Numbers of lines in order, of a bounded part of the log.
+         *
+         *     Continue with `next_token` until `complete`, or, while the run is not over, until `scanned_to` reaches `lines`.
+         */
+        LogMatches: {
+            /** Complete */
+            complete: boolean;
+            /**
+             * Lines
+             * @description How many lines are stored.
+             */
+            lines: number;
+            /** Next Token */
+            next_token: string;
+            /**
+             * Numbers
+             * @description `from_line` of the log begins with such a line.
+             */
+            numbers: number[];
+            /** Run Id */
+            run_id: string;
+            /**
+             * Scanned To
+             * @description The number of the last line that was searched.
+             */
+            scanned_to: number;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
          * NodeOut
          * @description A node in its present state.
          */
@@ -2764,7 +2815,7 @@ export interface components {
         };
         /**
          * GraphOut
-         * @description The graph that the execution was created with.
+         * @description The graph that the execution was created with, or the tasks of its flow in the version that ran.
          */
         pyoco_server__http_api__api__executions__schemas__GraphOut: {
             /** Edges */
@@ -3140,16 +3191,34 @@ export interface components {
         /**
          * RunLogs
          * @description Lines in order. `next_token` continues behind them; `complete`: the run is over and these are its last lines.
+         *
+         *     With `q`, `task` or `level` a page may have fewer lines than the limit, even none, before the end: continue with
+         *     `next_token`.
          */
         RunLogs: {
+            /**
+             * Bytes
+             * @description Their size as text in bytes.
+             */
+            bytes: number;
             /** Complete */
             complete: boolean;
             /** Items */
             items: components["schemas"]["LogEntry"][];
+            /**
+             * Lines
+             * @description How many lines are stored.
+             */
+            lines: number;
             /** Next Token */
             next_token: string;
             /** Run Id */
             run_id: string;
+            /**
+             * Scanned To
+             * @description The number of the last line that was looked at.
+             */
+            scanned_to: number;
         } & {
             [key: string]: unknown;
         };
@@ -4850,7 +4919,7 @@ export interface operations {
             query?: {
                 /** @description As it was with the event of this version, or at this time: a date, RFC 3339, or unix seconds with a decimal point. Absent: as it is now. */
                 at?: string | null;
-                /** @description `records`: every output, however many; `graph`: also its nodes and edges. */
+                /** @description `records`: every output, however many; `graph`: also its nodes and edges, if they are known. */
                 include?: ("records" | "graph") | null;
             };
             header?: never;
@@ -5468,6 +5537,10 @@ export interface operations {
                 cursor?: string | null;
                 /** @description Of a page; a stream has no limit. */
                 limit?: number;
+                /** @description Of pages: only the events of this node. */
+                nodeId?: string | null;
+                /** @description Of pages: `desc` begins with the newest. */
+                order?: "asc" | "desc";
             };
             header?: {
                 /** @description Resume behind this event; browsers send it by themselves. */
@@ -9124,6 +9197,11 @@ export interface operations {
                      */
                     "Cache-Control"?: string;
                     /**
+                     * @description A file name; with text/plain and without a query only.
+                     * @example attachment; filename="019c709f-1a18-7000-93d3-66effa317ac0.log"
+                     */
+                    "Content-Disposition"?: string;
+                    /**
                      * @description Strong; changes with every line.
                      * @example "gT3qf0Zb1kXw9s2L"
                      */
@@ -9178,6 +9256,11 @@ export interface operations {
                      * @example private, no-cache
                      */
                     "Cache-Control"?: string;
+                    /**
+                     * @description A file name; with text/plain and without a query only.
+                     * @example attachment; filename="019c709f-1a18-7000-93d3-66effa317ac0.log"
+                     */
+                    "Content-Disposition"?: string;
                     /**
                      * @description Which bytes, of how many.
                      * @example bytes 0-499/48213
@@ -11520,12 +11603,22 @@ export interface operations {
     get_run_logs_runs__run_id__logs_get: {
         parameters: {
             query?: {
+                /** @description Whether the case of `q` counts. Absent: if it has an upper-case letter. */
+                case_sensitive?: boolean | null;
+                /** @description Begin with this line, counted from 1, instead. */
+                from_line?: number | null;
+                /** @description Only lines of this level or a more severe one. */
+                level?: ("DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL") | null;
                 /** @description Most lines of a page. */
                 limit?: number;
+                /** @description Only lines with this text. A text without an upper-case letter is found in any case. */
+                q?: string | null;
                 /** @description The `next_token` of an earlier response. Absent: from the start. */
                 since_token?: string | null;
                 /** @description Begin with this many last lines instead. */
                 tail?: number | null;
+                /** @description Only lines of this task. */
+                task?: string | null;
                 /** @description How long to wait for lines, or for the end of the run. */
                 wait_sec?: number;
             };
@@ -11563,7 +11656,10 @@ export interface operations {
                      *         }
                      *       ],
                      *       "next_token": "uAxxYqgfFbRbMiwxXQ",
-                     *       "complete": true
+                     *       "complete": true,
+                     *       "scanned_to": 1,
+                     *       "lines": 1,
+                     *       "bytes": 16
                      *     }
                      */
                     "application/json": components["schemas"]["RunLogs"];
@@ -11572,6 +11668,128 @@ export interface operations {
                      *     loaded 3 rows
                      */
                     "text/plain": string;
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Nothing with this name or id that the caller may see */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    search_run_log_runs__run_id__logs_matches_get: {
+        parameters: {
+            query?: {
+                /** @description Whether the case of `q` counts. Absent: if it has an upper-case letter. */
+                case_sensitive?: boolean | null;
+                /** @description Begin with this line, counted from 1, instead. */
+                from_line?: number | null;
+                /** @description Only lines of this level or a more severe one. */
+                level?: ("DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL") | null;
+                /** @description Most numbers of a response. */
+                limit?: number;
+                /** @description Only lines with this text. A text without an upper-case letter is found in any case. */
+                q?: string | null;
+                /** @description The `next_token` of an earlier response. Absent: from the start. */
+                since_token?: string | null;
+                /** @description Only lines of this task. */
+                task?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id, as given at submit. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run_id": "019c709f-1a18-7000-93d3-66effa317ac0",
+                     *       "numbers": [
+                     *         1
+                     *       ],
+                     *       "next_token": "uAxxYqgfFbRbMiwxXQ",
+                     *       "complete": true,
+                     *       "scanned_to": 1,
+                     *       "lines": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LogMatches"];
                 };
             };
             /** @description No Host header, several of them, or a malformed one */

@@ -39,6 +39,7 @@ from pyoco_server.http_client.requests import (
 # The gateway answers with the first line, so that a longer wait would save nothing.
 MAX_LOG_WAIT_SEC = 20.0
 SHORT_LOG_WAIT_SEC = 0.5
+MAX_LOG_LINES = 10_000
 
 
 class RunMethods(Methods):
@@ -267,10 +268,18 @@ class RunMethods(Methods):
         limit: int | None = None,
         tail: int | None = None,
         wait_sec: float | None = None,
+        *,
+        from_line: int | None = None,
+        search: str | None = None,
+        case_sensitive: bool | None = None,
+        task: str | None = None,
+        level: str | None = None,
     ) -> RunLogs:
-        """The log lines so far, from a token on, or the last `tail` lines.
+        """The log lines so far, from a token or a line number on, or the last `tail` lines.
 
         With `wait_sec` (30 at most, and less than the client's timeout) the gateway waits that long for the first line.
+        `search` (a text; upper-case letters make case count), `task` and `level` select lines; such a page may be empty
+        before the end.
         """
         return self._transport.send(
             get(
@@ -280,8 +289,31 @@ class RunMethods(Methods):
                 limit=limit,
                 tail=tail,
                 wait_sec=wait_sec,
+                from_line=from_line,
+                q=search,
+                case_sensitive=case_sensitive,
+                task=task,
+                level=level,
             )
         )
+
+    def search_run_logs(
+        self,
+        run_id: str,
+        text: str,
+        *,
+        case_sensitive: bool | None = None,
+        task: str | None = None,
+        level: str | None = None,
+    ) -> Generator[LogEntry, None, None]:
+        """The stored lines with a text, as the gateway finds them; upper-case letters make case count."""
+        token, page = None, None
+        while page is None or page["scanned_to"] < page["lines"]:
+            page = self.get_run_logs(
+                run_id, token, MAX_LOG_LINES, search=text, case_sensitive=case_sensitive, task=task, level=level
+            )
+            yield from page["items"]
+            token = page["next_token"]
 
     def follow_run_logs(
         self, run_id: str, since_token: str | None = None, tail: int | None = None

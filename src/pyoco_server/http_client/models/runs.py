@@ -155,12 +155,18 @@ class LogEntry(TypedDict):
 
 
 class RunLogs(TypedDict):
-    """Some lines; `next_token` continues after them, `complete` says that the run is over and has no more."""
+    """Some lines; `next_token` continues after them, `complete` says that the run is over and has no more.
+
+    `scanned_to`: the last line that was looked at, of the `lines` stored.
+    """
 
     run_id: str
     items: list[LogEntry]
     next_token: str
     complete: bool
+    scanned_to: int
+    lines: int
+    bytes: int
 
 
 class RunWatchEvent(TypedDict):
