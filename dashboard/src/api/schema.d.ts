@@ -899,9 +899,10 @@ export interface paths {
          * List Runs
          * @description The runs changed last come first; archived ones stay out.
          *
-         *     An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
-         *     page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
-         *     and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
+         *     An array, `[]` when there are none. With `cursor`, `updated_after`, `error` or `workflow_yaml_sha256` an object, to
+         *     be read page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is
+         *     shown once, and one that changed and still fits at least once in its newer state: behind the oldest come those that
+         *     moved.
          */
         get: operations["list_runs_runs_get"];
         put?: never;
@@ -988,6 +989,26 @@ export interface paths {
          * @description The log of a run over all its attempts. A token stays valid while it grows.
          */
         get: operations["get_run_logs_runs__run_id__logs_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/runs/{run_id}/logs/matches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search Run Log
+         * @description The numbers of the lines that match, without the lines. Each request searches about 4 MiB of the log.
+         */
+        get: operations["search_run_log_runs__run_id__logs_matches_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1178,6 +1199,26 @@ export interface paths {
          * @description The changes of wheels of the last PYOCO_WHEEL_HISTORY_TTL_SEC, the newest first.
          */
         get: operations["list_wheel_history_wheels_history_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who Am I
+         * @description The caller's name, tenant and scopes, and when its credentials expire; for any caller, whatever its scopes.
+         */
+        get: operations["who_am_i_whoami_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -2623,6 +2664,37 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * LogMatches
+         * @description Numbers of lines in order, of a bounded part of the log.
+         *
+         *     Continue with `next_token` until `complete`, or, while the run is not over, until `scanned_to` reaches `lines`.
+         */
+        LogMatches: {
+            /** Complete */
+            complete: boolean;
+            /**
+             * Lines
+             * @description How many lines are stored.
+             */
+            lines: number;
+            /** Next Token */
+            next_token: string;
+            /**
+             * Numbers
+             * @description `from_line` of the log begins with such a line.
+             */
+            numbers: number[];
+            /** Run Id */
+            run_id: string;
+            /**
+             * Scanned To
+             * @description The number of the last line that was searched.
+             */
+            scanned_to: number;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
          * NodeOut
          * @description A node in its present state.
          */
@@ -3110,20 +3182,43 @@ export interface components {
             items: (components["schemas"]["RunSummary"] | components["schemas"]["RunSnapshot"])[];
             /** Next Cursor */
             next_cursor?: string | null;
+            /**
+             * Total
+             * @description The number of all matching runs; null with other filters than `status`.
+             */
+            total?: number | null;
         };
         /**
          * RunLogs
          * @description Lines in order. `next_token` continues behind them; `complete`: the run is over and these are its last lines.
+         *
+         *     With `q`, `task` or `level` a page may have fewer lines than the limit, even none, before the end: continue with
+         *     `next_token`.
          */
         RunLogs: {
+            /**
+             * Bytes
+             * @description Their size as text in bytes.
+             */
+            bytes: number;
             /** Complete */
             complete: boolean;
             /** Items */
             items: components["schemas"]["LogEntry"][];
+            /**
+             * Lines
+             * @description How many lines are stored.
+             */
+            lines: number;
             /** Next Token */
             next_token: string;
             /** Run Id */
             run_id: string;
+            /**
+             * Scanned To
+             * @description The number of the last line that was looked at.
+             */
+            scanned_to: number;
         } & {
             [key: string]: unknown;
         };
@@ -3771,6 +3866,53 @@ export interface components {
             sha256: string;
         };
         /**
+         * WhoAmI
+         * @description The caller, as the credentials of this request show it.
+         */
+        WhoAmI: {
+            /**
+             * Audiences
+             * @description Of a token: those of PYOCO_JWT_AUDIENCE that it is for; null: it is for all APIs.
+             * @example [
+             *       "pdca"
+             *     ]
+             */
+            audiences: string[] | null;
+            /**
+             * Client Id
+             * @description The id of the API key, the subject of the token, or `anonymous`.
+             * @example 0123456789abcdef
+             */
+            client_id: string;
+            /**
+             * Expires At
+             * @description Unix seconds; null: the credentials do not expire.
+             * @example 1767225600
+             */
+            expires_at: number | null;
+            /**
+             * Kind
+             * @description `anonymous`: the gateway has no access control, and everything is permitted.
+             * @enum {string}
+             */
+            kind: "anonymous" | "api_key" | "jwt";
+            /**
+             * Scopes
+             * @description What it may do; `admin` is all of it, for every tenant.
+             * @example [
+             *       "runs:read",
+             *       "runs:write"
+             *     ]
+             */
+            scopes: string[];
+            /**
+             * Tenant Id
+             * @description The tenant of the runs it submits.
+             * @example team-a
+             */
+            tenant_id: string | null;
+        };
+        /**
          * Worker
          * @description A worker: its last record and the resulting state. More fields may be added at any time.
          */
@@ -4047,6 +4189,8 @@ export interface operations {
             query?: {
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string | null;
+                /** @description Only this many characters of each `error`. */
+                error_chars?: number | null;
                 /** @description Only jobs of this flow. */
                 flow?: string | null;
                 limit?: number;
@@ -9053,6 +9197,11 @@ export interface operations {
                      */
                     "Cache-Control"?: string;
                     /**
+                     * @description A file name; with text/plain and without a query only.
+                     * @example attachment; filename="019c709f-1a18-7000-93d3-66effa317ac0.log"
+                     */
+                    "Content-Disposition"?: string;
+                    /**
                      * @description Strong; changes with every line.
                      * @example "gT3qf0Zb1kXw9s2L"
                      */
@@ -9107,6 +9256,11 @@ export interface operations {
                      * @example private, no-cache
                      */
                     "Cache-Control"?: string;
+                    /**
+                     * @description A file name; with text/plain and without a query only.
+                     * @example attachment; filename="019c709f-1a18-7000-93d3-66effa317ac0.log"
+                     */
+                    "Content-Disposition"?: string;
                     /**
                      * @description Which bytes, of how many.
                      * @example bytes 0-499/48213
@@ -10689,6 +10843,8 @@ export interface operations {
             query?: {
                 /** @description Empty to start, then `next_cursor` of the page before, with the same filters. The answer is an object. */
                 cursor?: string | null;
+                /** @description Runs whose `error` contains this text, in any case. The answer is an object; a page may be short, even empty, and have a `next_cursor`. */
+                error?: string | null;
                 flow?: string | null;
                 /** @description The beginning of their ids. */
                 id_prefix?: string | null;
@@ -11447,12 +11603,22 @@ export interface operations {
     get_run_logs_runs__run_id__logs_get: {
         parameters: {
             query?: {
+                /** @description Whether the case of `q` counts. Absent: if it has an upper-case letter. */
+                case_sensitive?: boolean | null;
+                /** @description Begin with this line, counted from 1, instead. */
+                from_line?: number | null;
+                /** @description Only lines of this level or a more severe one. */
+                level?: ("DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL") | null;
                 /** @description Most lines of a page. */
                 limit?: number;
+                /** @description Only lines with this text. A text without an upper-case letter is found in any case. */
+                q?: string | null;
                 /** @description The `next_token` of an earlier response. Absent: from the start. */
                 since_token?: string | null;
                 /** @description Begin with this many last lines instead. */
                 tail?: number | null;
+                /** @description Only lines of this task. */
+                task?: string | null;
                 /** @description How long to wait for lines, or for the end of the run. */
                 wait_sec?: number;
             };
@@ -11490,7 +11656,10 @@ export interface operations {
                      *         }
                      *       ],
                      *       "next_token": "uAxxYqgfFbRbMiwxXQ",
-                     *       "complete": true
+                     *       "complete": true,
+                     *       "scanned_to": 1,
+                     *       "lines": 1,
+                     *       "bytes": 16
                      *     }
                      */
                     "application/json": components["schemas"]["RunLogs"];
@@ -11499,6 +11668,128 @@ export interface operations {
                      *     loaded 3 rows
                      */
                     "text/plain": string;
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Nothing with this name or id that the caller may see */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    search_run_log_runs__run_id__logs_matches_get: {
+        parameters: {
+            query?: {
+                /** @description Whether the case of `q` counts. Absent: if it has an upper-case letter. */
+                case_sensitive?: boolean | null;
+                /** @description Begin with this line, counted from 1, instead. */
+                from_line?: number | null;
+                /** @description Only lines of this level or a more severe one. */
+                level?: ("DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL") | null;
+                /** @description Most numbers of a response. */
+                limit?: number;
+                /** @description Only lines with this text. A text without an upper-case letter is found in any case. */
+                q?: string | null;
+                /** @description The `next_token` of an earlier response. Absent: from the start. */
+                since_token?: string | null;
+                /** @description Only lines of this task. */
+                task?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id, as given at submit. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run_id": "019c709f-1a18-7000-93d3-66effa317ac0",
+                     *       "numbers": [
+                     *         1
+                     *       ],
+                     *       "next_token": "uAxxYqgfFbRbMiwxXQ",
+                     *       "complete": true,
+                     *       "scanned_to": 1,
+                     *       "lines": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LogMatches"];
                 };
             };
             /** @description No Host header, several of them, or a malformed one */
@@ -12925,6 +13216,105 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["WheelHistoryEvent"][];
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    who_am_i_whoami_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client_id": "0123456789abcdef",
+                     *       "kind": "api_key",
+                     *       "tenant_id": "team-a",
+                     *       "scopes": [
+                     *         "runs:read",
+                     *         "runs:write",
+                     *         "runs:cancel",
+                     *         "workers:read",
+                     *         "metrics:read"
+                     *       ],
+                     *       "audiences": null,
+                     *       "expires_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WhoAmI"];
                 };
             };
             /** @description No Host header, several of them, or a malformed one */
