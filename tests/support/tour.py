@@ -97,7 +97,7 @@ class Tour:
 async def every_operation(client: httpx.AsyncClient, config: NatsBackendConfig) -> Answers:
     tour = Tour(client)
     await tour.until("/ready")
-    for path in ("/health", "/ready"):
+    for path in ("/health", "/ready", "/whoami"):
         await tour.ask("GET", path)
     async with open_stores(config, name="tour") as stores:
         announcement = FlowAnnouncement(flows=(REPORT,), is_complete=True)

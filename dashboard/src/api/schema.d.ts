@@ -899,9 +899,10 @@ export interface paths {
          * List Runs
          * @description The runs changed last come first; archived ones stay out.
          *
-         *     An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
-         *     page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
-         *     and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
+         *     An array, `[]` when there are none. With `cursor`, `updated_after`, `error` or `workflow_yaml_sha256` an object, to
+         *     be read page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is
+         *     shown once, and one that changed and still fits at least once in its newer state: behind the oldest come those that
+         *     moved.
          */
         get: operations["list_runs_runs_get"];
         put?: never;
@@ -1198,6 +1199,26 @@ export interface paths {
          * @description The changes of wheels of the last PYOCO_WHEEL_HISTORY_TTL_SEC, the newest first.
          */
         get: operations["list_wheel_history_wheels_history_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/whoami": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who Am I
+         * @description The caller's name, tenant and scopes, and when its credentials expire; for any caller, whatever its scopes.
+         */
+        get: operations["who_am_i_whoami_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1753,7 +1774,7 @@ export interface components {
             } | null;
             /** Executionid */
             executionId: string;
-            /** @description With `include=graph` only. */
+            /** @description With `include=graph` only; absent for a flow without edges, or with loops or branches. */
             graph?: components["schemas"]["pyoco_server__http_api__api__executions__schemas__GraphOut"] | null;
             /** Graphid */
             graphId: string;
@@ -2794,7 +2815,7 @@ export interface components {
         };
         /**
          * GraphOut
-         * @description The graph that the execution was created with.
+         * @description The graph that the execution was created with, or the tasks of its flow in the version that ran.
          */
         pyoco_server__http_api__api__executions__schemas__GraphOut: {
             /** Edges */
@@ -3161,6 +3182,11 @@ export interface components {
             items: (components["schemas"]["RunSummary"] | components["schemas"]["RunSnapshot"])[];
             /** Next Cursor */
             next_cursor?: string | null;
+            /**
+             * Total
+             * @description The number of all matching runs; null with other filters than `status`.
+             */
+            total?: number | null;
         };
         /**
          * RunLogs
@@ -3840,6 +3866,53 @@ export interface components {
             sha256: string;
         };
         /**
+         * WhoAmI
+         * @description The caller, as the credentials of this request show it.
+         */
+        WhoAmI: {
+            /**
+             * Audiences
+             * @description Of a token: those of PYOCO_JWT_AUDIENCE that it is for; null: it is for all APIs.
+             * @example [
+             *       "pdca"
+             *     ]
+             */
+            audiences: string[] | null;
+            /**
+             * Client Id
+             * @description The id of the API key, the subject of the token, or `anonymous`.
+             * @example 0123456789abcdef
+             */
+            client_id: string;
+            /**
+             * Expires At
+             * @description Unix seconds; null: the credentials do not expire.
+             * @example 1767225600
+             */
+            expires_at: number | null;
+            /**
+             * Kind
+             * @description `anonymous`: the gateway has no access control, and everything is permitted.
+             * @enum {string}
+             */
+            kind: "anonymous" | "api_key" | "jwt";
+            /**
+             * Scopes
+             * @description What it may do; `admin` is all of it, for every tenant.
+             * @example [
+             *       "runs:read",
+             *       "runs:write"
+             *     ]
+             */
+            scopes: string[];
+            /**
+             * Tenant Id
+             * @description The tenant of the runs it submits.
+             * @example team-a
+             */
+            tenant_id: string | null;
+        };
+        /**
          * Worker
          * @description A worker: its last record and the resulting state. More fields may be added at any time.
          */
@@ -4116,6 +4189,8 @@ export interface operations {
             query?: {
                 /** @description The `next_cursor` of the page before. */
                 cursor?: string | null;
+                /** @description Only this many characters of each `error`. */
+                error_chars?: number | null;
                 /** @description Only jobs of this flow. */
                 flow?: string | null;
                 limit?: number;
@@ -4844,7 +4919,7 @@ export interface operations {
             query?: {
                 /** @description As it was with the event of this version, or at this time: a date, RFC 3339, or unix seconds with a decimal point. Absent: as it is now. */
                 at?: string | null;
-                /** @description `records`: every output, however many; `graph`: also its nodes and edges. */
+                /** @description `records`: every output, however many; `graph`: also its nodes and edges, if they are known. */
                 include?: ("records" | "graph") | null;
             };
             header?: never;
@@ -5462,6 +5537,10 @@ export interface operations {
                 cursor?: string | null;
                 /** @description Of a page; a stream has no limit. */
                 limit?: number;
+                /** @description Of pages: only the events of this node. */
+                nodeId?: string | null;
+                /** @description Of pages: `desc` begins with the newest. */
+                order?: "asc" | "desc";
             };
             header?: {
                 /** @description Resume behind this event; browsers send it by themselves. */
@@ -10764,6 +10843,8 @@ export interface operations {
             query?: {
                 /** @description Empty to start, then `next_cursor` of the page before, with the same filters. The answer is an object. */
                 cursor?: string | null;
+                /** @description Runs whose `error` contains this text, in any case. The answer is an object; a page may be short, even empty, and have a `next_cursor`. */
+                error?: string | null;
                 flow?: string | null;
                 /** @description The beginning of their ids. */
                 id_prefix?: string | null;
@@ -13135,6 +13216,105 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["WheelHistoryEvent"][];
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    who_am_i_whoami_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "client_id": "0123456789abcdef",
+                     *       "kind": "api_key",
+                     *       "tenant_id": "team-a",
+                     *       "scopes": [
+                     *         "runs:read",
+                     *         "runs:write",
+                     *         "runs:cancel",
+                     *         "workers:read",
+                     *         "metrics:read"
+                     *       ],
+                     *       "audiences": null,
+                     *       "expires_at": null
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WhoAmI"];
                 };
             };
             /** @description No Host header, several of them, or a malformed one */

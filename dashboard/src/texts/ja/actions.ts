@@ -1,1 +1,45 @@
-export const actions = {};
+export const actions = {
+  missingScope: (scope: string) => `この操作には ${scope} スコープが必要です。現在のキーまたはトークンにはありません。`,
+  sending: "送信中…",
+  unknown: "実行されたかどうか不明です。再試行しても二重には実行されません。",
+  cancel: {
+    button: "実行をキャンセル",
+    title: "この実行をキャンセルしますか？",
+    explanation: "実行中のタスクに停止を要求し、猶予時間を過ぎると強制終了します。この操作は取り消せません。",
+    reason: "理由（任意。実行とともに保存されます）",
+    submit: "キャンセルする",
+    cancelled: "キャンセルしました。",
+    cancelling: "キャンセル処理中です。",
+    wasFinished: "すでに終了していました。",
+  },
+  answer: {
+    button: "回答",
+    title: "回答して続行しますか？",
+    explanation: "ノードはこの回答で続行します。回答者の名前とともに記録されます。",
+    choice: "選択肢",
+    comment: "コメント（任意）",
+    value: "回答（テキストまたは JSON。空でも可）",
+    brokenJson: "JSON として正しくありません。修正するか、テキストの場合は別の文字で始めてください。",
+    submit: "回答を送信",
+    done: "回答しました:",
+  },
+  replay: {
+    button: "再投入",
+    title: "このジョブを再投入しますか？",
+    explanation: "同じフロー、パラメーター、タグ、ラベルで新しい実行を投入します。元の実行は変わりません。",
+    submit: "再投入する",
+    done: "投入しました:",
+  },
+  hide: {
+    button: "非表示",
+    title: "このワーカーを非表示にしますか？",
+    explanation: "ほかの利用者も含め、ワーカーの一覧に表示されなくなります。ワーカーの動作は続きます。",
+    done: "非表示にしました。",
+  },
+  show: {
+    button: "再表示",
+    title: "このワーカーを再表示しますか？",
+    explanation: "ワーカーの一覧に再び表示されます。",
+    done: "再表示しました。",
+  },
+};

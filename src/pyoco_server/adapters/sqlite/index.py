@@ -22,7 +22,7 @@ from pyoco_server.adapters.sqlite.writing import put_rows, remove_runs
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
-from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, KnownRun, Listed, RunQuery
+from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, KnownRun, Listed, RunQuery, SearchPage
 from pyoco_server.domain.queries.rows import Change, Removed, RunRow, fresh
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 from pyoco_server.errors import IndexUnavailable
@@ -93,6 +93,12 @@ class SqliteRunIndex:
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
         return self._read(listing.runs, query)
+
+    def search(self, query: RunQuery) -> SearchPage:
+        return self._read(listing.search, query)
+
+    def count(self, query: RunQuery) -> int | None:
+        return self._read(listing.count, query) if query.is_counted else None
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
         return self._read(listing.changed, query, since=since, after=after, upto=upto)
