@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
+from msgspec import structs
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import format_span_id, format_trace_id
 
 from pyoco_server.adapters.airflow import engine as engine_module
 from pyoco_server.adapters.airflow.engine import AirflowEngine
@@ -17,6 +20,7 @@ from pyoco_server.domain.pdca.strategies import Health
 from pyoco_server.errors import EngineDown, EngineMisconfigured
 from pyoco_server.ports.pdca import BatchState
 from pyoco_server.services.context import Counters
+from pyoco_server.tracing.opentelemetry import TraceLimit, Tracing
 from support.airflow_double import PASSWORD, USER, AirflowDouble, Cut, Endless, Hold, Reply, airflow_double
 from support.clocks import ManualClock
 
@@ -348,3 +352,39 @@ async def test_a_check_ends_in_time_when_airflow_is_silent(
 
     with pytest.raises(EngineDown, match="in time"):
         await engine.check()
+
+
+TRACE_ID, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+async def test_background_calls_are_spans_of_the_trace_of_their_request(
+    airflow: AirflowDouble, clock: ManualClock
+) -> None:
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(exporter, "test", TraceLimit(0))
+    config = NatsBackendConfig(airflow_url=airflow.url, airflow_user=USER, airflow_password=PASSWORD)
+    engine = AirflowEngine(config, clock, Counters(), tracing)
+    recorded = structs.replace(batch(1), trace=(f"00-{TRACE_ID}-{CALLER}-01", "vendor=1"))
+    unrecorded = structs.replace(batch(2), trace=(f"00-{TRACE_ID}-{CALLER}-00", None))
+
+    for one in (recorded, unrecorded, batch(3)):
+        await engine.start(one)
+        await engine.states([one])
+        await engine.outcome(one)
+        await engine.cancel(one)
+
+    await engine.close()
+    await tracing.close()
+    spans = exporter.get_finished_spans()
+    assert [span.name.removeprefix("airflow ") for span in spans] == [
+        *("login", "trigger"),
+        *("states", "health"),
+        *("run", "xcom"),
+        *("run", "cancel"),
+    ]
+    assert {format_trace_id(span.context.trace_id) for span in spans} == {TRACE_ID}
+    assert {format_span_id(span.parent.span_id) for span in spans if span.parent} == {CALLER}
+    first, second, third = (run["conf"] for run in airflow.runs.values())
+    assert (first["traceparent"], first["tracestate"]) == recorded.trace
+    assert second["traceparent"] == f"00-{TRACE_ID}-{CALLER}-00"
+    assert not {"traceparent", "tracestate"} & third.keys()

@@ -95,7 +95,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             if tracing is not None:
                 opened.push_async_callback(tracing.close)
             try:
-                gateway = open_gateway(settings, is_traced=tracing is not None)
+                gateway = open_gateway(settings, recorder=tracing)
                 app.state.services = await opened.enter_async_context(gateway)
             except PyocoError as error:
                 _log_failed_startup(error)
