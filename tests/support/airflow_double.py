@@ -82,6 +82,7 @@ class AirflowDouble:
         self.xcoms: dict[str, Any] = {}
         self.failed_tasks: dict[str, list[str]] = {}
         self.knows_patterns = True
+        self.is_away = False
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.most_at_a_time = 0
         self.entered = threading.Semaphore(0)
@@ -119,6 +120,8 @@ class AirflowDouble:
             self._under_way += 1
             self.most_at_a_time = max(self.most_at_a_time, self._under_way)
             fault = self._faults[endpoint].popleft() if self._faults[endpoint] else None
+            if self.is_away:
+                fault = Reply(status=503)
         self.entered.release()
         try:
             self._answer(handler, fault, endpoint, run_id, parse_qs(parts.query), body)
