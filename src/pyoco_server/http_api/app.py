@@ -38,6 +38,7 @@ from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.middleware.tracing import TracingMiddleware
+from pyoco_server.http_api.middleware.trusted_proxies import TrustedProxies, TrustedProxiesMiddleware
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
 from pyoco_server.http_api.protocol import query_names
@@ -140,6 +141,8 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     )
     if tracing is not None:
         app.add_middleware(TracingMiddleware, tracing=tracing)
+    if settings.http_trusted_proxies:
+        app.add_middleware(TrustedProxiesMiddleware, proxies=TrustedProxies(settings.http_trusted_proxies))
     return app
 
 
