@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -352,6 +353,67 @@ async def test_a_check_ends_in_time_when_airflow_is_silent(
 
     with pytest.raises(EngineDown, match="in time"):
         await engine.check()
+
+
+DEEP = b"[" * 900 + b"]" * 900
+HOSTILE: dict[str, Reply | Endless] = {
+    "an error page": Reply(body=b"<html><h1>502 Bad Gateway</h1></html>", headers={"Content-Type": "text/html"}),
+    "ten megabytes": Reply(body=b'{"value": "' + b"x" * 10_000_000 + b'"}'),
+    "without end": Endless(),
+    "deep": Reply(body=b'{"detail": %b, "value": %b, "dag_runs": %b}' % (DEEP, DEEP, DEEP)),
+    "too deep": Reply(body=b'{"value": ' + b"[" * 30_000),
+    "a refusal that is deep": Reply(status=422, body=b'{"detail": %b}' % DEEP),
+    "a refusal with a number without end": Reply(status=422, body=b'{"detail": {"ctx": %b}}' % (b"9" * 4000)),
+    "a refusal with terminal escapes": Reply(status=400, body=b'{"detail": "\\u001b[31mred\\r\\nforged line"}'),
+    "a refusal without text": Reply(status=400, body=b"\xff\xfe"),
+    "half a character": Reply(body=b'{"value": "\\ud800", "detail": "\\ud800", "state": "\\udfff"}'),
+    "other types": Reply(body=b'{"dag_runs": [null, 1, "x"], "total_entries": "many", "task_instances": {}}'),
+    "more than there is": Reply(body=b'{"dag_runs": [], "total_entries": 99999999999999999999}'),
+    "another encoding": Reply(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"}),
+    "a redirect": Reply(status=308, headers={"Location": "http://169.254.169.254/"}),
+}
+
+
+@pytest.mark.parametrize("endpoint", ["login", "dag", "trigger", "states", "health", "run", "xcom", "tasks", "cancel"])
+@pytest.mark.parametrize("fault", HOSTILE.values(), ids=HOSTILE)
+async def test_whatever_airflow_answers_is_an_outage_or_the_end_of_a_batch(
+    airflow: AirflowDouble, engine: AirflowEngine, endpoint: str, fault: Reply | Endless
+) -> None:
+    one, failed = batch(1), batch(2)
+    airflow.runs = {
+        engine.run_id(each): {"dag_run_id": engine.run_id(each), "state": state}
+        for each, state in ((one, "success"), (failed, "failed"), (batch(3), "running"))
+    }
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "login": lambda: engine.outcome(one),
+        "run": lambda: engine.outcome(one),
+        "xcom": lambda: engine.outcome(one),
+        "dag": engine.check,
+        "health": engine.check,
+        "trigger": lambda: engine.start(batch(4)),
+        "states": lambda: engine.states([one, failed, batch(4)]),
+        "tasks": lambda: engine.outcome(failed),
+        "cancel": lambda: engine.cancel(batch(3)),
+    }
+    airflow.plan(endpoint, fault)
+
+    with suppress(EngineDown):
+        await calls[endpoint]()
+    outcome = await engine.outcome(batch(4))
+
+    assert airflow.asked()[endpoint] >= 1
+    assert outcome.error is not None
+    assert outcome.error.isprintable()
+    assert len(outcome.error) < 400
+
+
+async def test_names_of_tasks_are_one_line(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    run_id = await ended(airflow, engine, "failed")
+    airflow.failed_tasks[run_id] = ["\x1b[31mred\r\n", "x" * 5000]
+
+    outcome = await engine.outcome(batch())
+
+    assert outcome.error == f"the DAG run {run_id} failed in Airflow (task  [31mred  , {'x' * 100})"
 
 
 TRACE_ID, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

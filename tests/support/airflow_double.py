@@ -67,7 +67,14 @@ class Endless:
     """A body that does not end."""
 
 
-Fault = Reply | Cut | Hold | Endless
+@dataclass(frozen=True)
+class Slow:
+    """A body that does not end, byte by byte; with `headers` the headers do not end."""
+
+    headers: bool = False
+
+
+Fault = Reply | Cut | Hold | Endless | Slow
 
 
 class AirflowDouble:
@@ -134,6 +141,9 @@ class AirflowDouble:
     ) -> None:
         if isinstance(fault, Endless):
             handler.send_endless(self.stopping)
+            return
+        if isinstance(fault, Slow):
+            handler.send_slowly(self.stopping, fault)
             return
         if isinstance(fault, Hold):
             while not fault.until.wait(0.05) and not self.stopping.is_set():
@@ -259,6 +269,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+    def send_slowly(self, stopping: threading.Event, slow: Slow) -> None:
+        self.close_connection = True
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
+        self.wfile.write(b"X-Endless: " if slow.headers else b'\r\n{"value": "')
+        while not stopping.wait(0.01):
+            self.wfile.write(b"x" * (4096 if slow.headers else 1))
 
     def send_endless(self, stopping: threading.Event) -> None:
         self.close_connection = True

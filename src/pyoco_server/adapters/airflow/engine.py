@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from pyoco_server.adapters.airflow.client import AirflowClient, Answer, Call
+from pyoco_server.adapters.airflow.client import AirflowClient, Answer, Call, in_one_line
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.ids import ulid_of
@@ -253,7 +253,7 @@ class AirflowEngine:
         path = f"{self._run_path(run_id)}/taskInstances"
         answer = await self._get("tasks", path, None, query=query, max_bytes=MAX_DAG_BYTES)
         tasks = answer.read(_TaskInstances).task_instances if answer.is_success else []
-        named = f" (task {', '.join(task.task_id[:100] for task in tasks)})" if tasks else ""
+        named = f" (task {', '.join(in_one_line(task.task_id[:100]) for task in tasks)})" if tasks else ""
         return f"the DAG run {run_id} failed in Airflow{named}"
 
     async def cancel(self, batch: Batch) -> None:
