@@ -1,6 +1,8 @@
 """Stores many finished runs at once in this product: whole event logs and snapshots, made by the product's own core."""
 
 import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -29,31 +31,43 @@ NODE = NodeId("only")
 MADE_UP = Failure(code="ERR_FILLER", message="made up by the filler")
 
 
+class Life(NamedTuple):
+    """A finished run: its whole log is one commit, with the events at their times."""
+
+    run_id: RunId
+    at: float
+    events: Events
+
+
 def fill_ours(nats_url: str, token: str | None, first: int, count: int) -> None:
+    runs = [StoredRun.numbered(number) for number in range(first, first + count)]
+    store_lives(nats_url, token, [Life(RunId(run.run_id), run.at, _life(run)) for run in runs])
+
+
+def store_lives(nats_url: str, token: str | None, lives: Sequence[Life]) -> None:
     """Each run is one commit in the log and the snapshot of that version, so no snapshot needs repair."""
-    asyncio.run(_fill(nats_url, token, first, count))
+    asyncio.run(_store(nats_url, token, lives))
 
 
-async def _fill(nats_url: str, token: str | None, first: int, count: int) -> None:
+async def _store(nats_url: str, token: str | None, lives: Sequence[Life]) -> None:
     config = NatsBackendConfig()
     async with jetstream(nats_url, token) as js, asyncio.timeout(FILL_TIMEOUT_SEC):
         kv = await js.key_value(config.runs_kv_bucket)
 
         async def store(number: int) -> None:
-            run = StoredRun.numbered(first + number)
-            run_id, events = RunId(run.run_id), _life(run)
+            life = lives[number]
             commit = Commit(
-                commit_id=CommitId(run.run_id),
-                occurred_at=run.at,
+                commit_id=CommitId(life.run_id),
+                occurred_at=life.at,
                 command="CreateExecution",
                 actor=Actor(kind="user"),
-                events=events,
+                events=life.events,
             )
-            ack = await js.publish(f"{config.events_subject_prefix}.{run_id}", encode(run_id, commit))
-            execution = replace(fold(events, empty_execution(run_id)), version=ack.seq)
-            await kv.put(run_id, encode_snapshot(execution, config.max_run_snapshot_bytes))
+            ack = await js.publish(f"{config.events_subject_prefix}.{life.run_id}", encode(life.run_id, commit))
+            execution = replace(fold(life.events, empty_execution(life.run_id)), version=ack.seq)
+            await kv.put(life.run_id, encode_snapshot(execution, config.max_run_snapshot_bytes))
 
-        await rate(count, store, in_flight=IN_FLIGHT)
+        await rate(len(lives), store, in_flight=IN_FLIGHT)
 
 
 def _life(run: StoredRun) -> Events:

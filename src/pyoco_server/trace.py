@@ -21,10 +21,11 @@ TRACEBACK_CAP_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksDeclared:
-    """The nodes of the flow, in topological order."""
+    """The nodes of the flow, in topological order, and its edges: none with loops or branches."""
 
     at: float
     nodes: tuple[str, ...]
+    edges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

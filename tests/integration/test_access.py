@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pyoco_server.bootstrap import open_stores
+from pyoco_server.bootstrap import open_api_keys, open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.auth.scopes import EVERY_SCOPE, Scope
 from pyoco_server.domain.ids import RunId
@@ -174,6 +174,45 @@ async def test_with_both_modes_either_credential_is_valid_and_both_together_are_
             "ERR-PYOCO-0037",
         )
         assert error_of(await client.get("/runs")) == (401, "ERR-PYOCO-0014")
+
+
+async def test_any_caller_learns_its_name_tenant_scopes_and_expiry(settings: Any) -> None:
+    config = settings("api_key,jwt")
+    expires_at = time.time() + 600
+    async with open_api_keys(config) as keys:
+        handed_out = await keys.hand_out("team-a", frozenset({Scope.DLQ_READ}), expires_at=expires_at)
+    token = good_token(exp=int(expires_at), scope="wheels:read of-another-service")
+    async with serving(config) as client:
+        of_key = (await client.get("/whoami", headers=api_key_headers(handed_out.api_key))).json()
+        of_token = (await client.get("/whoami", headers=bearer_headers(token))).json()
+        refused = await client.get("/whoami", headers=api_key_headers(KEY))
+        unnamed = await client.get("/whoami")
+
+    assert of_key == {
+        "client_id": handed_out.api_key.split("_")[1],
+        "kind": "api_key",
+        "tenant_id": "team-a",
+        "scopes": ["dlq:read"],
+        "audiences": None,
+        "expires_at": pytest.approx(expires_at),
+    }
+    assert of_token == {
+        "client_id": "ann",
+        "kind": "jwt",
+        "tenant_id": "team-a",
+        "scopes": ["wheels:read"],
+        "audiences": [AUDIENCE],
+        "expires_at": int(expires_at),
+    }
+    assert [error_of(refused), error_of(unnamed)] == [(401, "ERR-PYOCO-0015"), (401, "ERR-PYOCO-0014")]
+
+
+async def test_without_access_control_every_caller_is_anonymous_and_may_do_everything(settings: Any) -> None:
+    async with serving(settings("none")) as client:
+        shown = (await client.get("/whoami", headers=api_key_headers(KEY))).json()
+
+    assert (shown["client_id"], shown["kind"], shown["tenant_id"]) == ("anonymous", "anonymous", None)
+    assert set(shown["scopes"]) == {scope.value for scope in Scope}
 
 
 async def test_token_keys_rotate_without_a_restart(settings: Any, tmp_path: Path) -> None:

@@ -323,6 +323,17 @@ def test_a_command_sends_one_request_and_prints_the_response_as_json(
     assert json.loads(end.printed().out) == server.responses[requests[1].partition("?")[0]]
 
 
+def test_a_search_by_error_lists_runs_until_there_are_enough(end: RunClient, server: StandIn) -> None:
+    server.responses["/runs"] = {"items": [RUN, RUN], "next_cursor": "c-2"}
+
+    code = end("list", "--error", "connection refused", "--limit", "3")
+
+    asked = "/runs?limit=3&error=connection+refused&cursor="
+    assert code == 0
+    assert json.loads(end.printed().out) == [RUN, RUN, RUN]
+    assert server.requests == [("GET", asked), ("GET", asked + "c-2")]
+
+
 def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: StandIn) -> None:
     server.responses["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
     sha256 = "0" * 64
@@ -371,6 +382,23 @@ def test_the_lines_of_a_log_are_json_lines_for_programs(end: RunClient, server: 
 
     assert [json.loads(line)["n"] for line in end.printed().out.splitlines()] == [1, 2]
     assert server.requests == [("GET", f"/runs/{RUN_ID}/logs?tail=7")]
+
+
+def test_a_search_prints_numbered_lines(end: RunClient, server: StandIn) -> None:
+    path = f"/runs/{RUN_ID}/logs"
+    server.responses[path] = server.responses[path] | {"scanned_to": 30, "lines": 30}
+
+    assert end("logs", RUN_ID, "--search", "hello", "--task", "greet") == 0
+
+    assert end.printed().out == "1 1970-01-01T00:00:01.000Z greet hello\ufffd[2J\n"
+    assert server.requests == [("GET", f"{path}?limit=10000&q=hello&task=greet")]
+
+
+def test_a_search_does_not_follow(end: RunClient, server: StandIn) -> None:
+    assert end("logs", RUN_ID, "--follow", "--search", "hello") == 1
+
+    assert "--search selects from those stored" in end.printed().err
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("before", [True, False])

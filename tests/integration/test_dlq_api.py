@@ -152,6 +152,22 @@ async def test_dead_letters_are_filtered_and_paged_newest_first(
     assert await dead_letters(client, tag="nobody") == []
 
 
+async def test_a_list_has_long_errors_cut_where_the_caller_wants_it(
+    client: httpx.AsyncClient, config: NatsBackendConfig
+) -> None:
+    async with open_stores(config, name="test") as stores:
+        await write(
+            stores,
+            DeadLetter(timestamp=1.0, reason="execution_error", error="x" * 9000, tag="default"),
+            DeadLetter(timestamp=2.0, reason="max_deliver", tag="default"),
+        )
+
+    cut, whole = await dead_letters(client, error_chars=10), await dead_letters(client)
+
+    assert [letter["error"] for letter in cut] == [None, "x" * 10]
+    assert [letter["error"] for letter in whole] == [None, "x" * 9000]
+
+
 async def test_a_rare_dead_letter_is_found_among_many(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
     async with open_stores(config, name="test") as stores:
         await write(stores, DeadLetter(timestamp=1.0, reason="flow_not_found", tag="a"))
@@ -162,7 +178,15 @@ async def test_a_rare_dead_letter_is_found_among_many(client: httpx.AsyncClient,
 
 @pytest.mark.parametrize(
     "query",
-    [{"limit": "0"}, {"limit": "201"}, {"cursor": "abc"}, {"cursor": "-1"}, {"tag": "a b"}, {"flavour": "x"}],
+    [
+        {"limit": "0"},
+        {"limit": "201"},
+        {"cursor": "abc"},
+        {"cursor": "-1"},
+        {"tag": "a b"},
+        {"flavour": "x"},
+        {"error_chars": "0"},
+    ],
     ids=str,
 )
 async def test_an_invalid_query_is_rejected(client: httpx.AsyncClient, query: dict[str, str]) -> None:

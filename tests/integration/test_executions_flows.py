@@ -56,6 +56,19 @@ def test_an_announced_flow_runs_after_its_start(caller: Caller, program: Program
     assert [event["actor"]["kind"] for event in caller.events(created)][:2] == ["user", "user"]
 
 
+def test_a_run_of_a_flow_has_the_graph_that_ran(caller: Caller, program: Program) -> None:
+    created = caller.create("sum", input={"count": 3})
+    caller.done(created, "start")
+    wait_for_end(caller, created)
+    first = caller.events(created)[0]["version"]
+
+    graph = caller.execution(created, include="graph")["graph"]
+
+    assert graph == {"nodes": [{"id": "numbers"}, {"id": "total"}], "edges": [["numbers", "total"]]}
+    assert "graph" not in caller.execution(created, include="graph", at=first)
+    assert "graph" not in caller.execution(created)
+
+
 def test_the_job_has_the_correlation_id_of_its_start(caller: Caller, program: Program) -> None:
     response = caller.post("/executions", {"graphId": "hello"}, headers={"X-Correlation-Id": "order-99"})
     execution_id = response.json()["executionId"]

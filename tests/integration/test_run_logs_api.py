@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from support.gateways import submit, wait_for_status
-from support.printed import ANSWERED_SEC, finished
+from support.printed import ANSWERED_SEC, finished, written_so_far
 from support.workers import Working
 
 pytestmark = pytest.mark.settings(run_heartbeat_interval_sec=0.05)
@@ -111,10 +111,74 @@ async def test_plain_text_contains_the_lines_and_a_header_the_next_token(
     assert second.headers["x-content-type-options"] == "nosniff"
 
 
+async def test_a_page_begins_with_any_line_and_says_how_much_is_stored(
+    client: httpx.AsyncClient, worker: Working
+) -> None:
+    run_id = await finished(client, worker, *(f"line {number:05} " + "x" * 200 for number in range(1, 1501)))
+
+    middle = await page(client, run_id, from_line=1234, limit=2)
+    behind = await page(client, run_id, from_line=1501)
+
+    assert [item["n"] for item in middle["items"]] == [1234, 1235]
+    assert (middle["scanned_to"], middle["lines"], middle["bytes"]) == (1235, 1500, 1500 * 212)
+    assert (behind["items"], behind["complete"], behind["scanned_to"]) == ([], True, 1500)
+    behind_it = await page(client, run_id, since_token=middle["next_token"], limit=1)
+    assert [item["n"] for item in behind_it["items"]] == [1236]
+
+
+async def test_a_search_finds_lines_of_the_whole_log(client: httpx.AsyncClient, worker: Working) -> None:
+    texts = ["Needle" if number in (3, 900, 1700) else "hay " + "x" * 200 for number in range(1, 1701)]
+    run_id = await finished(client, worker, *texts)
+
+    found = (await client.get(f"/runs/{run_id}/logs/matches", params={"q": "needle"})).raise_for_status().json()
+    rest = {"q": "needle", "from_line": 4, "limit": 1}
+    part = (await client.get(f"/runs/{run_id}/logs/matches", params=rest)).raise_for_status().json()
+
+    assert found["numbers"] == [3, 900, 1700]
+    assert (found["complete"], found["scanned_to"], found["lines"]) == (True, 1700, 1700)
+    assert (part["numbers"], part["complete"]) == ([900], False)
+    assert 900 <= part["scanned_to"] < 1700
+    assert messages(await page(client, run_id, q="NEEDLE")) == []
+    assert messages(await page(client, run_id, q="Needle", task="load", level="INFO")) == ["Needle"] * 3
+    assert messages(await page(client, run_id, q="needle", level="ERROR")) == []
+
+
+async def test_a_search_of_a_growing_log_continues_where_it_was(client: httpx.AsyncClient, worker: Working) -> None:
+    run_id = await submit(client)
+    runner = await worker.executor.begun()
+    runner.write("needle")
+    await written_so_far(client, run_id, 1)
+    first = (await client.get(f"/runs/{run_id}/logs/matches", params={"q": "needle"})).json()
+    runner.write("hay", "needle")
+    runner.end()
+    await wait_for_status(client, run_id, "COMPLETED")
+
+    query = {"q": "needle", "since_token": first["next_token"]}
+    second = (await client.get(f"/runs/{run_id}/logs/matches", params=query)).json()
+
+    assert (first["numbers"], first["complete"], first["scanned_to"]) == ([1], False, 1)
+    assert (second["numbers"], second["complete"]) == ([3], True)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [{}, {"q": ""}, {"q": "x" * 201}, {"q": "x", "limit": 100_001}, {"level": "LOUD"}, {"q": "x", "from_line": 0}],
+)
+async def test_an_invalid_search_is_rejected(client: httpx.AsyncClient, query: dict[str, Any]) -> None:
+    run_id = await submit(client)
+
+    response = await client.get(f"/runs/{run_id}/logs/matches", params=query)
+
+    assert (response.status_code, response.json()["err_id"]) == (422, "ERR-PYOCO-0043")
+
+
 @pytest.mark.parametrize(
     "query",
     [
         {"since_token": "nonsense"},
+        {"from_line": 0},
+        {"from_line": 1, "tail": 1},
+        {"from_line": 1, "since_token": "nonsense"},
         {"since_token": "a" * 300},
         {"limit": 0},
         {"limit": 10_001},

@@ -97,7 +97,7 @@ class Tour:
 async def every_operation(client: httpx.AsyncClient, config: NatsBackendConfig) -> Answers:
     tour = Tour(client)
     await tour.until("/ready")
-    for path in ("/health", "/ready"):
+    for path in ("/health", "/ready", "/whoami"):
         await tour.ask("GET", path)
     async with open_stores(config, name="tour") as stores:
         announcement = FlowAnnouncement(flows=(REPORT,), is_complete=True)
@@ -161,6 +161,7 @@ async def _runs(tour: Tour, worker: PyocoNatsWorker) -> None:
     await _done(tour, worker, run_id)
     for path in ("", "/tasks", "/logs", "/explain"):
         await tour.ask("GET", f"/runs/{run_id}{path}")
+    await tour.ask("GET", f"/runs/{run_id}/logs/matches", params={"q": "rows"})
     await tour.ask("GET", f"/runs/{run_id}", params={"include": "full"})
     await tour.ask("POST", f"/runs/{run_id}/rerun", json={})
     files = {"workflow": ("flow.yaml", TWO_TASKS, "application/yaml")}

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
-from pyoco.core.models import Task
+from pyoco.core.models import Flow, Task
 from pyoco.dsl.graph import (
     MAX_PIPE_EXPANDED_TERMS,
     GraphParser,
@@ -86,7 +86,14 @@ def read_graph(text: str, pipes: Mapping[str, str], tasks: Collection[str]) -> F
     if len(nodes) < len(names) and not flow.has_control_flow():
         name = next(name for name in nodes if names.count(name) > 1)
         raise GraphFault(f"task {shown(name)} is used twice and would wait for itself; rename one, as in again: {name}")
-    return FlowGraph(nodes=nodes, tasks=frozenset(term.name for term in terms))
+    return FlowGraph(nodes=nodes, tasks=frozenset(term.name for term in terms), edges=_edges(flow))
+
+
+def _edges(flow: Flow) -> tuple[tuple[str, str], ...]:
+    """A flow with loops or branches has none: its path is decided while it runs."""
+    if flow.has_control_flow():
+        return ()
+    return tuple(sorted((before.name, task.name) for task in flow.tasks for before in task.dependencies))
 
 
 def _never_called() -> None:

@@ -56,10 +56,11 @@ class FlowTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowGraph:
-    """The nodes of a graph in order, and the tasks that they run."""
+    """The nodes of a graph in order, the tasks that they run, and its edges: none with loops or branches."""
 
     nodes: tuple[str, ...]
     tasks: frozenset[str]
+    edges: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,20 @@ from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import Kind, PyocoError
-from pyoco_server.http_api.api import audit, dlq, flows, graphs, health, metrics, wheels, workers
+from pyoco_server.http_api.api import (
+    audit,
+    dashboard,
+    dlq,
+    flows,
+    graphs,
+    health,
+    metrics,
+    overview,
+    stats,
+    wheels,
+    whoami,
+    workers,
+)
 from pyoco_server.http_api.api.executions import claim_routes as claims
 from pyoco_server.http_api.api.executions import event_routes as executions_events
 from pyoco_server.http_api.api.executions import routes as executions
@@ -64,14 +77,18 @@ WITH_ROUTES = (
     wheels,
     dlq,
     audit,
+    whoami,
     graphs,
     flows,
     rechecks,
     pdca_strategies,
     pdca_gui,
     artifacts,
+    overview,
+    stats,
     metrics,
     health,
+    dashboard,
     docs_page,
 )
 logger = logging.getLogger(__name__)
@@ -120,6 +137,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     )
     # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
+    dashboard.install(app, settings)
     query_names.install(app)
     rate_limits.install_routes(app, settings)
     authentication.install(app, settings)

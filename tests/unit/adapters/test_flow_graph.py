@@ -100,5 +100,7 @@ def test_a_graph_that_pyoco_runs_is_accepted_with_its_nodes(text: str) -> None:
         assert flow is not None
         assert set(graph.nodes) == {task.name for task in flow.tasks}
         assert len(graph.nodes) == len(set(graph.nodes))
+        assert {name for edge in graph.edges for name in edge} <= set(graph.nodes)
+        assert not (graph.edges and flow.has_control_flow())
     elif "cuont" not in text:
         assert flow is None

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.run_logs.lines import LEVELS, Level, LineFilter, LogLine, text_of
+from pyoco_server.domain.run_logs.lines import LEVELS, Level, LineFilter, LogLine, line_filter, text_of
 from pyoco_server.domain.run_logs.tokens import START, LogPosition
 from pyoco_server.errors import RunNotFound
 from pyoco_server.services.run_logs import read as module
@@ -164,6 +164,26 @@ async def test_filtered_lines_are_complete_for_any_page_size_and_bound(
     assert numbers(*pages) == wanted
     # A tail covers the end of the log.
     assert tail == wanted[len(wanted) - len(tail) :]
+
+
+@given(st.lists(st.lists(st.text(st.sampled_from("aBb İß"), max_size=5), max_size=5), max_size=6), st.integers(1, 4))
+async def test_a_text_is_found_in_any_case_unless_it_has_an_upper_case_letter(
+    chunks: list[list[str]], limit: int
+) -> None:
+    logs = LogStore(MemorySubjectLog())
+    writer = Writer(logs, RUN)
+    for chunk in chunks:
+        await writer.write(*chunk)
+    every = list(enumerate([text for chunk in chunks for text in chunk], start=1))
+
+    async def found(text: str, case_sensitive: bool | None = None) -> list[int]:
+        only = line_filter(task=None, level=None, text=text, case_sensitive=case_sensitive)
+        return [line.number for page in await all_pages(logs, limit, only) for line in page.lines]
+
+    assert await found("ab") == [number for number, text in every if "ab" in text.lower()]
+    assert await found("aB") == [number for number, text in every if "aB" in text]
+    assert await found("aB", case_sensitive=False) == await found("ab")
+    assert await found("b", case_sensitive=True) == [number for number, text in every if "b" in text]
 
 
 async def test_a_search_that_finds_nothing_ends_at_its_bound_and_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:

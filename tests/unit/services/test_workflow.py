@@ -10,12 +10,13 @@ import pytest
 
 from pyoco_server.domain.execution.commands import CreateExecution, DeclareNodes
 from pyoco_server.domain.execution.decide import Rejection, decide
-from pyoco_server.domain.execution.events import ExecutionCreated, NodeCreated
+from pyoco_server.domain.execution.events import ExecutionCreated, NodeCreated, declared_edges
 from pyoco_server.domain.execution.evolve import fold
 from pyoco_server.domain.execution.state import MAX_NODES, empty_execution
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.services.context import GATEWAY
 from pyoco_server.services.executions.command_handler import commit
+from pyoco_server.services.executions.rerun import create_again
 from pyoco_server.services.executions.submit import create_command, is_submitted_text, workflow_text
 from pyoco_server.worker.attempt.job_parser import parse_job
 from support.flow_files import TWO_TASKS, workflow
@@ -56,6 +57,14 @@ async def test_the_tasks_are_shown_before_a_worker_starts(world: World) -> None:
     assert snapshot.plain["tasks"] == {"load": "PENDING", "save": "PENDING"}
     declared = DeclareNodes(at=world.now(), node_ids=(NodeId("load"), NodeId("save")))
     assert (await world.handle(run_id, declared)).events == ()
+
+
+async def test_a_run_and_its_rerun_have_the_edges_of_the_text(world: World) -> None:
+    run_id = await world.submit(workflow=workflow())
+
+    (stored,) = await world.truth.events.read(run_id)
+    again = create_again(stored.commit, HELLO, (), at=world.now())
+    assert declared_edges([stored.commit]) == again.edges == ((NodeId("load"), NodeId("save")),)
 
 
 async def test_the_text_is_found_by_its_run(world: World) -> None:

@@ -17,7 +17,9 @@ from support.samples import IDEMPOTENCY_KEY, IDEMPOTENCY_RECORD
 from support.stores import Ports
 
 SECRET = "s" * 43
-CALLER = Caller(name="ann", tenant_id="team-a", api_key_id="0" * 16, scopes=frozenset({Scope.RUNS_READ}))
+CALLER = Caller(
+    name="ann", tenant_id="team-a", api_key_id="0" * 16, scopes=frozenset({Scope.RUNS_READ}), valid_until=9.0
+)
 OTHERS = structs.replace(IDEMPOTENCY_RECORD, holder="h-2")
 EVENT = WheelEvent(
     event_id="e0",

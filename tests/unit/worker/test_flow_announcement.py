@@ -22,6 +22,7 @@ from pyoco_server.worker.runner_process.flow_announcement import (
     params_of,
     parse_names,
     result_tasks,
+    storable_edges,
 )
 
 
@@ -193,6 +194,15 @@ def test_edges_connect_only_tasks_of_the_same_flow() -> None:
 def test_too_many_edges_are_rejected() -> None:
     with pytest.raises(ValueError, match="1 edges are more than the 0"):
         edges_of(PIPELINE, most=0)
+
+
+def test_edges_that_are_too_large_are_not_stored() -> None:
+    names = [str(place) + "x" * 250 for place in range(600)]
+    tasks = [task(name) for name in names]
+    wide = Flow("wide") >> tasks >> task("join")
+
+    assert storable_edges(PIPELINE) == edges_of(PIPELINE, most=1)
+    assert storable_edges(wide) == ()
 
 
 def test_a_flow_with_branches_has_tasks_and_no_edges() -> None:

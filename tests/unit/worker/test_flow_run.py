@@ -99,6 +99,7 @@ def test_a_flow_reports_its_nodes_outputs_and_completion() -> None:
 
     assert isinstance(steps[0], TasksDeclared)
     assert steps[0].nodes == ("double", "describe")
+    assert steps[0].edges == (("double", "describe"),)
     assert summary(steps) == [
         ("began", "double", 1),
         ("succeeded", "double", 1),

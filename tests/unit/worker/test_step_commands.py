@@ -23,7 +23,7 @@ NODE = NodeId("load")
 
 def test_steps_become_node_commands_in_their_order() -> None:
     steps = (
-        TasksDeclared(at=1.0, nodes=("load", "save")),
+        TasksDeclared(at=1.0, nodes=("load", "save"), edges=(("load", "save"),)),
         TaskStarted(at=2.0, node="load", nth=1),
         TaskSucceeded(at=3.0, node="load", nth=1, output={"rows": 2}),
         TaskStarted(at=4.0, node="save", nth=1),
@@ -33,7 +33,7 @@ def test_steps_become_node_commands_in_their_order() -> None:
     commands = to_commands(steps, {}, WORKER)
 
     assert commands == (
-        DeclareNodes(at=1.0, node_ids=(NODE, NodeId("save"))),
+        DeclareNodes(at=1.0, node_ids=(NODE, NodeId("save")), edges=((NODE, NodeId("save")),)),
         StartNode(at=2.0, node_id=NODE, attempt=1, worker_id=WORKER),
         SucceedNode(at=3.0, node_id=NODE, attempt=1, output={"rows": 2}),
         StartNode(at=4.0, node_id=NodeId("save"), attempt=1, worker_id=WORKER),

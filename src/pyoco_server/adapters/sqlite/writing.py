@@ -27,18 +27,18 @@ from pyoco_server.domain.queries.stats import RunTimes
 
 _STORED = """
     SELECT run_id, number, version, revision, status, tenant_id, archived, steps, summary, checksum, submitted_at,
-        partition, flow, tag, updated_at, ended_at
+        partition, flow, tag, updated_at, ended_at, error
     FROM runs JOIN partitions USING (partition) WHERE run_id IN (SELECT value FROM json_each(?))
 """
 _INSERT = """
     INSERT INTO runs (
-        version, revision, summary, checksum, steps, changed, partition, flow, tag, updated_at, ended_at,
+        version, revision, summary, checksum, steps, changed, partition, flow, tag, updated_at, ended_at, error,
         run_id, run_key, submitted_at, number
-    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _UPDATE = """
     UPDATE runs SET version = ?, revision = ?, summary = ?, checksum = ?, steps = ?, changed = ?,
-        partition = ?, flow = ?, tag = ?, updated_at = ?, ended_at = ?
+        partition = ?, flow = ?, tag = ?, updated_at = ?, ended_at = ?, error = ?
     WHERE number = ?
 """
 # Apart from the others: it hardly ever changes, and its index is then left alone.
@@ -46,7 +46,7 @@ _RESUBMIT = "UPDATE runs SET submitted_at = ? WHERE number = ?"
 _REFRESH = "UPDATE runs SET revision = ?, summary = ?, checksum = ?, steps = ? WHERE number = ?"
 _COUNT = "UPDATE partitions SET runs = runs + ? WHERE partition = ?"
 
-Keys = tuple[int, str, str, float, float | None]
+Keys = tuple[int, str, str, float, float | None, str | None]
 """The indexed columns of a run, its partition first."""
 
 
@@ -64,13 +64,14 @@ class _Stored(NamedTuple):
 
     @property
     def source(self) -> Source:
-        _, flow, tag, _, _ = self.keys
+        _, flow, tag, *_ = self.keys
         return (self.tenant_id, flow, tag)
 
     def read_summary(self) -> tuple[Posted, RunTimes]:
         summary = orjson.loads(undamaged(self.summary, self.checksum))
         terms = terms_of(summary["tags"], summary.get("workflow_yaml_sha256"))
-        times = RunTimes(self.status, self.submitted_at, summary["start_time"], summary["end_time"], self.keys[-1])
+        ended_at = self.keys[4]
+        times = RunTimes(self.status, self.submitted_at, summary["start_time"], summary["end_time"], ended_at)
         return Posted(self.tenant_id, bool(self.archived), terms), times
 
 
@@ -146,7 +147,7 @@ class _Batch:
 
     def _keys(self, row: RunRow) -> Keys:
         partition = self._partitions[row.status, row.tenant_id, row.archived]
-        return (partition, row.flow, row.tag, row.updated_at, row.ended_at)
+        return (partition, row.flow, row.tag, row.updated_at, row.ended_at, row.error)
 
 
 def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, count_after: int) -> None:

@@ -53,7 +53,13 @@ class ApiKey:
 
     @cached_property
     def caller(self) -> Caller:
-        return Caller(name=self.key_id, tenant_id=self.tenant_id, api_key_id=self.key_id, scopes=self.scopes)
+        return Caller(
+            name=self.key_id,
+            tenant_id=self.tenant_id,
+            api_key_id=self.key_id,
+            scopes=self.scopes,
+            valid_until=self.expires_at,
+        )
 
     def is_active(self, now: float) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)

@@ -21,6 +21,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A caller with scopes; submitted runs belong to `tenant_id`.
 
     Of a token: which of our audiences it is for, and whether it has a claim for scopes. An API key is for all of them.
+    `valid_until` is when the credentials expire, in unix seconds.
     """
 
     name: str | None = None
@@ -29,6 +30,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     scopes: frozenset[Scope] = EVERY_SCOPE
     audiences: frozenset[str] | None = None
     names_scopes: bool = True
+    valid_until: float | None = None
 
     def __post_init__(self) -> None:
         # Without a tenant a caller would see every run; only `admin` may.

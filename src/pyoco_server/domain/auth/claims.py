@@ -34,7 +34,8 @@ class Admitted(msgspec.Struct, frozen=True, kw_only=True):
 def admitted_by(claims: Claims, rules: TokenRules, now: float) -> Admitted:
     """The caller of these claims, or `InvalidToken` with the reason."""
     audiences = _audiences(claims, rules)
-    until = _time(claims, "exp", required=True) + rules.leeway_sec
+    expires_at = _time(claims, "exp", required=True)
+    until = expires_at + rules.leeway_sec
     begins = max(_time(claims, "nbf"), _time(claims, "iat")) - rules.leeway_sec
     if now >= until:
         raise InvalidToken("the token has expired", reason="expired")
@@ -46,6 +47,7 @@ def admitted_by(claims: Claims, rules: TokenRules, now: float) -> Admitted:
         scopes=_scopes(claims, rules.scope_claim),
         audiences=audiences,
         names_scopes=claims.get(rules.scope_claim) is not None,
+        valid_until=expires_at,
     )
     return Admitted(caller=caller, until=until)
 

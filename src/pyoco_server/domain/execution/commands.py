@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.execution.graph import Edge, Graph
 from pyoco_server.domain.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed
 from pyoco_server.domain.ids import InstanceId, NodeId, WorkerId
 
@@ -23,14 +23,15 @@ class _Command(msgspec.Struct, frozen=True, kw_only=True):
 class CreateExecution(_Command, frozen=True, kw_only=True):
     """Request an execution; with a graph, its nodes are known from the start.
 
-    `node_ids` are the nodes of a flow that an engine will run. They are only shown before they start. `node_inputs` is
-    what each of them gets, in a form of its owner.
+    `node_ids` are the nodes of a flow that an engine will run, and `edges` those between them. They are only shown
+    before they start. `node_inputs` is what each of them gets, in a form of its owner.
     """
 
     request: Request
     labels: tuple[str, ...] = ()
     graph: Graph | None = None
     node_ids: tuple[NodeId, ...] = ()
+    edges: tuple[Edge, ...] = ()
     workflow_yaml: str | None = None
     node_inputs: bytes | None = None
 
@@ -103,9 +104,10 @@ class RemoveTag(_Command, frozen=True, kw_only=True):
 
 
 class DeclareNodes(_Command, frozen=True, kw_only=True):
-    """Name the nodes that will run, so that they can be shown before they start."""
+    """Name the nodes that will run and the edges between them, so that they can be shown before they start."""
 
     node_ids: tuple[NodeId, ...]
+    edges: tuple[Edge, ...] = ()
 
 
 class _NodeCommand(_Command, frozen=True, kw_only=True):

@@ -131,7 +131,9 @@ def _create(execution: Execution, command: CreateExecution) -> Verdict:
 
 def _with_nodes(execution: Execution, command: CreateExecution, created: ExecutionCreated) -> Verdict:
     """Also declare the nodes that an engine will report later; duplicates are ignored."""
-    declared = decide_node(fold((created,), execution), DeclareNodes(at=command.at, node_ids=command.node_ids))
+    declared = decide_node(
+        fold((created,), execution), DeclareNodes(at=command.at, node_ids=command.node_ids, edges=command.edges)
+    )
     return declared if isinstance(declared, Rejection) else (created, *declared)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from typing import assert_never
 
 import orjson
@@ -91,7 +92,10 @@ def _declare_nodes(execution: Execution, command: DeclareNodes) -> Verdict:
     for node_id in fresh:
         if refused := _cannot_add(execution, node_id, adding=len(fresh)):
             return refused
-    return tuple(NodeCreated(at=command.at, node_id=node_id) for node_id in fresh)
+    before: defaultdict[NodeId, list[NodeId]] = defaultdict(list)
+    for source, target in command.edges:
+        before[target].append(source)
+    return tuple(NodeCreated(at=command.at, node_id=node_id, before=tuple(before[node_id])) for node_id in fresh)
 
 
 def _start_node(execution: Execution, command: StartNode) -> Verdict:

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import msgspec
 
-from pyoco_server.domain.execution.graph import Graph
+from pyoco_server.domain.execution.graph import Edge, Graph
 from pyoco_server.domain.execution.state import Failure, Request, StopHow, TimeoutReceipt, WheelUsed
 from pyoco_server.domain.ids import CommitId, InstanceId, NodeId, WorkerId
 
@@ -102,7 +103,12 @@ class _NodeEvent(_Event, frozen=True, kw_only=True):
 
 
 class NodeCreated(_NodeEvent, frozen=True, kw_only=True, tag="NODE_CREATED"):
-    """The node exists; it is not ready yet."""
+    """The node exists; it is not ready yet.
+
+    `before` are the nodes that a flow runs before it, as far as they are known. Edges of a graph are in its graph.
+    """
+
+    before: tuple[NodeId, ...] = ()
 
 
 class NodeReady(_NodeEvent, frozen=True, kw_only=True, tag="NODE_READY"):
@@ -227,3 +233,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_def
 class StoredCommit(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     commit: Commit
+
+
+def declared_edges(commits: Iterable[Commit]) -> tuple[Edge, ...]:
+    """The edges between the nodes of a flow. There are none in the events of earlier releases."""
+    created = (event for commit in commits for event in commit.events if isinstance(event, NodeCreated))
+    return tuple((source, event.node_id) for event in created for source in event.before)

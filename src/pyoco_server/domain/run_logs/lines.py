@@ -34,19 +34,35 @@ class LogLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineFilter:
-    """A filter of lines: one task, a minimum level; None means any."""
+    """A filter of lines: one task, a minimum level, a text; None means any.
+
+    Without `is_case_sensitive` the text is in lower case and found in any case.
+    """
 
     task: str | None = None
     level: Level | None = None
+    text: str | None = None
+    is_case_sensitive: bool = False
 
     @property
     def takes_all(self) -> bool:
-        return self.task is None and self.level is None
+        return self.task is None and self.level is None and self.text is None
 
     def takes(self, line: LogLine) -> bool:
         if self.task is not None and line.task != self.task:
             return False
-        return self.level is None or _SEVERITY[line.level] >= _SEVERITY[self.level]
+        if self.level is not None and _SEVERITY[line.level] < _SEVERITY[self.level]:
+            return False
+        return self.text is None or self.text in (line.text if self.is_case_sensitive else line.text.lower())
+
+
+def line_filter(
+    *, task: str | None, level: Level | None, text: str | None, case_sensitive: bool | None = None
+) -> LineFilter:
+    """The filter for what a person types: unless stated, case counts exactly if the text has an upper-case letter."""
+    is_exact = case_sensitive if case_sensitive is not None else text is not None and text != text.lower()
+    wanted = text if text is None or is_exact else text.lower()
+    return LineFilter(task=task, level=level, text=wanted, is_case_sensitive=is_exact and text is not None)
 
 
 ALL_LINES = LineFilter()

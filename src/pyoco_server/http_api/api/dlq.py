@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec.structs import asdict
@@ -17,6 +17,8 @@ from pyoco_server.http_api.protocol.fields import Queue, Queued, Strict
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json
 from pyoco_server.http_api.responses import json_response
 from pyoco_server.http_api.responses.problems import answers
+from pyoco_server.stores import StoredDeadLetter
+from pyoco_server.stores.dead_letters import MAX_TEXT_CHARS
 
 router = APIRouter(prefix="/dlq", tags=["dlq"])
 
@@ -55,6 +57,9 @@ class LettersQuery(Strict, Queued):
     flow: str | None = Field(default=None, max_length=256, description="Only jobs of this flow.")
     limit: int = Field(default=50, ge=1, le=200)
     cursor: str | None = Field(default=None, max_length=64, description="The `next_cursor` of the page before.")
+    error_chars: int | None = Field(
+        default=None, ge=1, le=MAX_TEXT_CHARS, description="Only this many characters of each `error`."
+    )
 
 
 class ReplayOf(BaseModel):
@@ -88,7 +93,7 @@ async def list_dead_letters(
         flow=query.flow,
         tenant_filter=caller.tenant_filter,
     )
-    items = [{"seq": stored.seq, **asdict(stored.letter)} for stored in found]
+    items = [_letter_out(stored, query.error_chars) for stored in found]
     return json_response({"items": items, "next_cursor": None if before is None else str(before)})
 
 
@@ -117,6 +122,11 @@ async def replay_dead_letter(
                 }
             )
     return once.answer
+
+
+def _letter_out(stored: StoredDeadLetter, error_chars: int | None) -> dict[str, Any]:
+    letter = stored.letter
+    return {"seq": stored.seq, **asdict(letter), "error": letter.error and letter.error[:error_chars]}
 
 
 def _number(text: str, refusal: PyocoError) -> int:

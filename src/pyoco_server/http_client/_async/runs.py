@@ -38,6 +38,7 @@ from pyoco_server.http_client.requests import (
 # The gateway answers with the first line, so that a longer wait would save nothing.
 MAX_LOG_WAIT_SEC = 20.0
 SHORT_LOG_WAIT_SEC = 0.5
+MAX_LOG_LINES = 10_000
 
 
 class AsyncRunMethods(AsyncMethods):
@@ -154,8 +155,12 @@ class AsyncRunMethods(AsyncMethods):
         submitted_after: Time | None = None,
         submitted_before: Time | None = None,
         id_prefix: str | None = None,
+        error: str | None = None,
     ) -> RunPage:
-        """One page of runs; pass its `next_cursor` as `cursor` to get the next page."""
+        """One page of runs; pass its `next_cursor` as `cursor` to get the next page.
+
+        `error`: their error contains this text, in any case. Such a page may be short or empty without being the last.
+        """
         return await self._transport.send(
             get(
                 "/runs",
@@ -169,6 +174,7 @@ class AsyncRunMethods(AsyncMethods):
                 include=include,
                 updated_after=updated_after,
                 workflow_yaml_sha256=workflow_yaml_sha256,
+                error=error,
                 **ranges(submitted_after, submitted_before, id_prefix),
             )
         )
@@ -187,6 +193,7 @@ class AsyncRunMethods(AsyncMethods):
         submitted_after: Time | None = None,
         submitted_before: Time | None = None,
         id_prefix: str | None = None,
+        error: str | None = None,
     ) -> AsyncGenerator[RunSummary, None]:
         """All matching runs, in pages of `limit`. A run that changes meanwhile may appear again."""
         request: Request[Any] = get(
@@ -200,6 +207,7 @@ class AsyncRunMethods(AsyncMethods):
             include=include,
             updated_after=updated_after,
             workflow_yaml_sha256=workflow_yaml_sha256,
+            error=error,
             **ranges(submitted_after, submitted_before, id_prefix),
             cursor="",
         )
@@ -261,10 +269,18 @@ class AsyncRunMethods(AsyncMethods):
         limit: int | None = None,
         tail: int | None = None,
         wait_sec: float | None = None,
+        *,
+        from_line: int | None = None,
+        search: str | None = None,
+        case_sensitive: bool | None = None,
+        task: str | None = None,
+        level: str | None = None,
     ) -> RunLogs:
-        """The log lines so far, from a token on, or the last `tail` lines.
+        """The log lines so far, from a token or a line number on, or the last `tail` lines.
 
         With `wait_sec` (30 at most, and less than the client's timeout) the gateway waits that long for the first line.
+        `search` (a text; upper-case letters make case count), `task` and `level` select lines; such a page may be empty
+        before the end.
         """
         return await self._transport.send(
             get(
@@ -274,8 +290,32 @@ class AsyncRunMethods(AsyncMethods):
                 limit=limit,
                 tail=tail,
                 wait_sec=wait_sec,
+                from_line=from_line,
+                q=search,
+                case_sensitive=case_sensitive,
+                task=task,
+                level=level,
             )
         )
+
+    async def search_run_logs(
+        self,
+        run_id: str,
+        text: str,
+        *,
+        case_sensitive: bool | None = None,
+        task: str | None = None,
+        level: str | None = None,
+    ) -> AsyncGenerator[LogEntry, None]:
+        """The stored lines with a text, as the gateway finds them; upper-case letters make case count."""
+        token, page = None, None
+        while page is None or page["scanned_to"] < page["lines"]:
+            page = await self.get_run_logs(
+                run_id, token, MAX_LOG_LINES, search=text, case_sensitive=case_sensitive, task=task, level=level
+            )
+            for entry in page["items"]:
+                yield entry
+            token = page["next_token"]
 
     async def follow_run_logs(
         self, run_id: str, since_token: str | None = None, tail: int | None = None

@@ -132,10 +132,14 @@ class RunTasks(TypedDict):
 
 
 class RunPage(TypedDict):
-    """One page of a list; `next_cursor` is None or absent on the last."""
+    """One page of a list; `next_cursor` is None or absent on the last.
+
+    `total` is the length of the list; None with other filters than `status`.
+    """
 
     items: list[RunSummary]
     next_cursor: NotRequired[str | None]
+    total: NotRequired[int | None]
 
 
 class LogEntry(TypedDict):
@@ -151,12 +155,18 @@ class LogEntry(TypedDict):
 
 
 class RunLogs(TypedDict):
-    """Some lines; `next_token` continues after them, `complete` says that the run is over and has no more."""
+    """Some lines; `next_token` continues after them, `complete` says that the run is over and has no more.
+
+    `scanned_to`: the last line that was looked at, of the `lines` stored.
+    """
 
     run_id: str
     items: list[LogEntry]
     next_token: str
     complete: bool
+    scanned_to: int
+    lines: int
+    bytes: int
 
 
 class RunWatchEvent(TypedDict):

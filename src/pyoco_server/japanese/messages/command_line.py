@@ -6,6 +6,9 @@ TEXTS = {
     # All programs
     "the command line is not UTF-8": "コマンドラインが UTF-8 ではありません",
     "{what} exclude each other": "{what} は同時に指定できません",
+    "--follow shows all lines; {option} selects from those stored": (
+        "--follow はすべての行を表示します。{option} は保存済みの行から選びます"
+    ),
     # Params and files
     "the word {text} is not key=value": "引数 {text} は key=value の形式ではありません",
     "--param {text} is not key=value": "--param {text} は key=value の形式ではありません",

@@ -121,6 +121,9 @@ TEXTS = {
     "tail and sinceToken exclude each other; continue a tail with its nextToken": (
         "tail と sinceToken は同時に指定できません。続きは nextToken で読んでください"
     ),
+    "tail and from_line exclude each other": "tail と from_line は同時に指定できません",
+    "since_token and from_line exclude each other": "since_token と from_line は同時に指定できません",
+    "a search needs q, task or level": "検索には q、task、level のいずれかが必要です",
     "tail and since_token exclude each other; continue a tail with its next_token": (
         "tail と since_token は同時に指定できません。続きは next_token で読んでください"
     ),

@@ -97,13 +97,17 @@ TEXTS = {
     "Get Execution": "execution を取得する",
     "An execution as its events have made it.": "event から得られる execution の状態です。",
     "The execution's id, as given at its creation.": "作成時に返された execution の id。",
-    "`records`: every output, however many; `graph`: also its nodes and edges.": (
+    "`records`: every output, however many; `graph`: also its nodes and edges, if they are known.": (
         "`records`: すべての output（数によらず）。`graph`: node と edge も含めます。"
     ),
+    "Of pages: `desc` begins with the newest.": "ページの順序。`desc` は新しいものからです。",
+    "Of pages: only the events of this node.": "ページの場合、この node の event のみ。",
     "An execution in its present state.": "execution の現在の状態です。",
     "An execution in a list.": "一覧の execution です。",
     "Of a flow: which workers may run it.": "flow の場合: 実行できる worker の tag。",
-    "With `include=graph` only.": "`include=graph` の場合のみ。",
+    "With `include=graph` only; absent for a flow without edges, or with loops or branches.": (
+        "`include=graph` の場合のみ。edge のない flow、繰り返しや分岐のある flow では省略されます。"
+    ),
     "Some outputs are left out here; `?include=records` reads them from the log.": (
         "一部の output を省いています。`?include=records` でログから読み取ります。"
     ),
@@ -206,5 +210,7 @@ TEXTS = {
     "Whether it is the first version of that name.": "その名前の最初の version かどうか。",
     "The stored graph after a put.": "登録後の graph です。",
     "A graph in a list, with the numbers of its nodes and edges.": "一覧の graph です。node と edge の数を含みます。",
-    "The graph that the execution was created with.": "execution の作成時の graph です。",
+    "The graph that the execution was created with, or the tasks of its flow in the version that ran.": (
+        "execution の作成時の graph、または実行された版の flow の task です。"
+    ),
 }

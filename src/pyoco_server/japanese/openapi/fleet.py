@@ -126,6 +126,7 @@ TEXTS = {
     "Only letters of this reason.": "この理由のものだけ。",
     "Only jobs with this routing tag.": "このルーティング tag の job だけ。",
     "Only jobs of this flow.": "この flow の job だけ。",
+    "Only this many characters of each `error`.": "各 `error` の先頭からこの文字数だけ。",
     "Replay Dead Letter": "dead letter を再実行する",
     "Run the job again: a new run with the same flow, params, tag, labels and YAML. The old run stays as it is.": (
         "job を、同じ flow・params・tag・ラベル・YAML の新しい run として再実行します。元の run は変わりません。"

@@ -75,6 +75,7 @@ TEXTS = {
     ),
     "A `nextToken` of this log. Absent: from the start.": "このログの `nextToken`。省略時は先頭から。",
     "Only lines of this task.": "この task の行だけ。",
+    "A file name; with text/plain and without a query only.": "ファイル名。text/plain でクエリーがない場合だけ。",
     "Only lines of this level or a more severe one.": "このレベル以上の行だけ。",
     "ETags of the caller's copies, or `*`: 304 when one of them matches.": (
         "手元のコピーの ETag、または `*`。一致すれば 304 を返します。"

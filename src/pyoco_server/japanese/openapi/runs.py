@@ -31,11 +31,11 @@ TEXTS = {
     "The runs changed last come first; archived ones stay out.": (
         "run を最近変化した順に返します。アーカイブ済みのものは除きます。"
     ),
-    "An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read "
-    "page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown "
-    "once, and one that changed and still fits at least once in its newer state: behind the oldest come those that "
-    "moved.": (
-        "結果は配列で、なければ `[]` です。`cursor`、`updated_after`、`workflow_yaml_sha256` を指定するとオブジェクトになり、"
+    "An array, `[]` when there are none. With `cursor`, `updated_after`, `error` or `workflow_yaml_sha256` an object, to "
+    "be read page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is "
+    "shown once, and one that changed and still fits at least once in its newer state: behind the oldest come those "
+    "that moved.": (
+        "結果は配列で、なければ `[]` です。`cursor`、`updated_after`、`error`、`workflow_yaml_sha256` を指定するとオブジェクトになり、"
         "`next_cursor` が null になるまでページごとに読みます。読む間に run が変化しても、変わらないものは一度だけ、"
         "変化して条件に合うものは新しい状態で少なくとも一度返されます（移動したものは最も古いものの後に続きます）。"
     ),
@@ -45,6 +45,14 @@ TEXTS = {
     ),
     "Unix seconds: runs that changed later than this. The answer is an object.": (
         "Unix 秒。これより後に変化した run だけ。応答はオブジェクトです。"
+    ),
+    "Runs whose `error` contains this text, in any case. The answer is an object; a page may be short, even empty, and "
+    "have a `next_cursor`.": (
+        "`error` にこの文字列を含む run だけ（大文字と小文字は区別しません）。応答はオブジェクトです。ページは短いことも"
+        "空のこともあり、その場合も続きがあれば `next_cursor` があります。"
+    ),
+    "The number of all matching runs; null with other filters than `status`.": (
+        "条件に合うすべての run の数です。`status` 以外のフィルターがあるときは null です。"
     ),
     "Empty to start, then `next_cursor` of the page before, with the same filters. The answer is an object.": (
         "最初は空、続きは前のページの `next_cursor` です（フィルターは同じ）。応答はオブジェクトです。"
@@ -116,6 +124,33 @@ TEXTS = {
     "Lines in order. `next_token` continues behind them; `complete`: the run is over and these are its last lines.": (
         "順に並んだ行です。続きは `next_token` で読みます。`complete` は、run が終了し、これが最後の行であることを示します。"
     ),
+    "With `q`, `task` or `level` a page may have fewer lines than the limit, even none, before the end: continue with "
+    "`next_token`.": (
+        "`q`、`task`、`level` を指定すると、末尾の前でも上限より少ない行、または 0 行を返すことがあります。"
+        "`next_token` で続けてください。"
+    ),
+    "The number of the last line that was looked at.": "確認し終えた最後の行の番号。",
+    "How many lines are stored.": "保存されている行数。",
+    "Their size as text in bytes.": "テキストとしての大きさ（バイト）。",
+    "Begin with this line, counted from 1, instead.": "代わりにこの行（1 から数える）から始めます。",
+    "Only lines with this text. A text without an upper-case letter is found in any case.": (
+        "この文字列を含む行だけ。大文字を含まない文字列は、大文字と小文字を区別せずに探します。"
+    ),
+    "Whether the case of `q` counts. Absent: if it has an upper-case letter.": (
+        "`q` の大文字と小文字を区別するか。省略時は、大文字を含む場合に区別します。"
+    ),
+    "Search Run Log": "run のログを検索する",
+    "The numbers of the lines that match, without the lines. Each request searches about 4 MiB of the log.": (
+        "一致する行の番号だけを返します。1 回の要求でログの約 4 MiB を検索します。"
+    ),
+    "Most numbers of a response.": "応答に含める番号の最大数。",
+    "Numbers of lines in order, of a bounded part of the log.": "ログの一定の範囲で一致した行の番号を、順に返します。",
+    "Continue with `next_token` until `complete`, or, while the run is not over, until `scanned_to` reaches `lines`.": (
+        "`complete` になるまで、run が終了していない間は `scanned_to` が "
+        "`lines` に達するまで、`next_token` で続けてください。"
+    ),
+    "`from_line` of the log begins with such a line.": "ログの `from_line` に指定すると、その行から読めます。",
+    "The number of the last line that was searched.": "検索し終えた最後の行の番号。",
     "Watch Run": "run を監視する",
     "Follow a run: what it is now, then every change, until it is finished.": (
         "run の現在の状態と、その後のすべての変化を、終了まで送ります。"

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pyoco_server.domain.execution.commands import CreateExecution
-from pyoco_server.domain.execution.events import Commit, ExecutionCreated, NodeCreated
+from pyoco_server.domain.execution.events import Commit, ExecutionCreated, NodeCreated, declared_edges
 from pyoco_server.domain.execution.state import Execution, Request, Work
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
@@ -85,6 +85,7 @@ def create_again(first: Commit, request: Request, labels: Sequence[str], *, at: 
         labels=tuple(labels),
         graph=graph,
         node_ids=() if graph else tuple(event.node_id for event in first.events if isinstance(event, NodeCreated)),
+        edges=() if graph else declared_edges([first]),
         workflow_yaml=None if created is None else created.workflow_yaml,
         node_inputs=None if created is None else created.node_inputs,
     )

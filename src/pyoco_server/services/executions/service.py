@@ -27,7 +27,9 @@ from pyoco_server.domain.execution.commands import (
     SucceedNode,
 )
 from pyoco_server.domain.execution.decide import RejectionReason
+from pyoco_server.domain.execution.events import declared_edges
 from pyoco_server.domain.execution.evolve import fold_commits
+from pyoco_server.domain.execution.graph import Edge
 from pyoco_server.domain.execution.snapshot import bounded_snapshot
 from pyoco_server.domain.execution.state import Execution, Request, Work, empty_execution
 from pyoco_server.domain.fleet.flows import AnnouncedFlow
@@ -150,6 +152,14 @@ class ExecutionService(SubmitService):
     async def whole(self, execution: Execution) -> Execution:
         """The execution with the records that its snapshot had to truncate."""
         return await read_whole(self.stores, execution.execution_id) if execution.records_truncated else execution
+
+    async def edges_of(self, execution: Execution) -> tuple[Edge, ...]:
+        """The edges between its nodes: those of its graph, or those of its flow, which only its events have."""
+        if execution.graph is not None:
+            return execution.graph.edges
+        stored = await self.stores.events.read(execution.execution_id) if len(execution.nodes) > 1 else []
+        edges = declared_edges(one.commit for one in stored)
+        return tuple(edge for edge in edges if execution.nodes.keys() >= set(edge))
 
     async def _past(self, run_id: RunId, as_of: AsOf, tenant_filter: str | None) -> tuple[Execution, int]:
         """The execution as it was, and its first version; who may not see it now learns nothing about its past."""

@@ -131,6 +131,7 @@ def create_command(
         request=workflow.stamped(request),
         labels=labels,
         node_ids=tuple(NodeId(name) for name in workflow.flow.graph.nodes),
+        edges=tuple((NodeId(source), NodeId(target)) for source, target in workflow.flow.graph.edges),
         workflow_yaml=workflow.text,
     )
 

@@ -40,6 +40,10 @@ class LogEnd:
         return LogPosition(self.last.chunk.next_line, self.last.sequence) if self.last else START
 
     @property
+    def lines(self) -> int:
+        return self.last.chunk.next_line - 1 if self.last else 0
+
+    @property
     def size_bytes(self) -> int:
         return self.last.chunk.next_byte if self.last else 0
 

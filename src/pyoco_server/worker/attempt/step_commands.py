@@ -37,7 +37,8 @@ def to_commands(steps: Iterable[Step], base: Mapping[NodeId, int], worker_id: Wo
 def _command(step: Step, base: Mapping[NodeId, int], worker_id: WorkerId) -> AttemptStep:
     at = step.at
     if isinstance(step, TasksDeclared):
-        return DeclareNodes(at=at, node_ids=tuple(NodeId(name) for name in step.nodes))
+        edges = tuple((NodeId(source), NodeId(target)) for source, target in step.edges)
+        return DeclareNodes(at=at, node_ids=tuple(NodeId(name) for name in step.nodes), edges=edges)
     node_id = NodeId(step.node)
     attempt = base.get(node_id, 0) + step.nth
     match step:

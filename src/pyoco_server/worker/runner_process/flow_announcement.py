@@ -30,6 +30,7 @@ USER_CODE_RAISES = (Exception, SystemExit, KeyboardInterrupt)
 ANNOUNCE_LIMIT_SEC = 10.0
 NAMES_CAP_BYTES = 1024 * 1024
 RESULT_NAMES_CAP_BYTES = 128 * 1024
+EDGES_CAP_BYTES = 128 * 1024
 
 
 def parse_names(text: str) -> tuple[str, ...]:
@@ -194,3 +195,12 @@ def edges_of(flow: Flow, *, most: int) -> tuple[tuple[str, str], ...]:
     if (count := sum(map(len, before.values()))) > most:
         raise ValueError(f"{count} edges are more than the {most} that can be announced")
     return tuple((begin, end) for end in names_in_order(flow) for begin in before[end])
+
+
+def storable_edges(flow: Flow) -> tuple[tuple[str, str], ...]:
+    """The edges, to be stored with a run; none if they are too many or too large for the event that has them."""
+    try:
+        edges = edges_of(flow, most=MAX_EDGES)
+    except ValueError:
+        return ()
+    return edges if sum(len(begin.encode()) for begin, _ in edges) <= EDGES_CAP_BYTES else ()

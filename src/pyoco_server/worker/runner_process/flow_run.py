@@ -34,7 +34,7 @@ from pyoco_server.trace import (
     describe_error,
     encodable,
 )
-from pyoco_server.worker.runner_process.flow_announcement import names_in_order, result_tasks
+from pyoco_server.worker.runner_process.flow_announcement import names_in_order, result_tasks, storable_edges
 from pyoco_server.worker.runner_process.flow_loader import Resolver, load_flow_yaml
 from pyoco_server.worker.runner_process.pooled_engine import PooledEngine
 from pyoco_server.worker.runner_process.progress import ProgressReporter, ProgressThrottle, TaskContext
@@ -197,7 +197,7 @@ def _failed(error: BaseException, mask: SecretMask) -> RunEnded:
 def _run_engine(flow: Flow, job: RunJob, emit: Emit, cancel: CancelSwitch, mask: SecretMask) -> None:
     if cancel.is_set():
         raise RunCancelled
-    emit(TasksDeclared(at=time.time(), nodes=names_in_order(flow)))
+    emit(TasksDeclared(at=time.time(), nodes=names_in_order(flow), edges=storable_edges(flow)))
     for task in flow.tasks:
         if not getattr(task.func, "guarded_by_pyoco_server", False):
             task.func = _guarded(task.func)

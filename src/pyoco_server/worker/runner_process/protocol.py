@@ -153,7 +153,7 @@ def step_to_wire(step: Step) -> list[Any]:
         case TaskFailed():
             return ["failed", step.at, step.node, step.nth, step.error_type, step.message, step.traceback]
         case TasksDeclared():
-            return ["declared", step.at, step.nodes]
+            return ["declared", step.at, step.nodes, step.edges]
         case _:
             assert_never(step)
 
@@ -168,8 +168,8 @@ def step_from_wire(wire: list[Any]) -> Step:
             return TaskSucceeded(at=at, node=node, nth=nth, output=output)
         case ["failed", at, node, nth, error_type, message, traceback]:
             return TaskFailed(at=at, node=node, nth=nth, error_type=error_type, message=message, traceback=traceback)
-        case ["declared", at, [*nodes]]:
-            return TasksDeclared(at=at, nodes=tuple(nodes))
+        case ["declared", at, [*nodes], [*edges]]:
+            return TasksDeclared(at=at, nodes=tuple(nodes), edges=tuple((source, target) for source, target in edges))
         case _:
             raise ValueError(f"not a step: {wire!r:.200}")
 

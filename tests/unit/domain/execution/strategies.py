@@ -140,6 +140,8 @@ _CONTENTS: dict[str, st.SearchStrategy[Any]] = {
     "tag": labels,
     "node_id": node_ids,
     "node_ids": st.lists(node_ids, max_size=3).map(tuple),
+    "before": st.lists(node_ids, max_size=3).map(tuple),
+    "edges": st.lists(st.tuples(node_ids, node_ids), max_size=3).map(tuple),
     "result_nodes": st.lists(node_ids, max_size=3).map(tuple),
     "lease_until": st.none() | moments,
     "progress": st.none() | st.integers(0, 100) | st.floats(0, 100),

@@ -113,6 +113,15 @@ def test_an_old_attempt_is_fenced_while_the_new_one_waits(command: Command) -> N
     assert _reason_of(waiting, command) is RejectionReason.FENCED
 
 
+def test_declared_nodes_know_the_nodes_before_them() -> None:
+    b, c = NodeId("b"), NodeId("c")
+
+    declared = decide(after(*OPEN), DeclareNodes(at=9.0, node_ids=(A, b, c), edges=((A, b), (A, c), (b, c))))
+
+    assert not isinstance(declared, Rejection)
+    assert [event.before for event in declared if isinstance(event, NodeCreated)] == [(), (A,), (A, b)]
+
+
 def test_a_repeated_command_to_a_node_gives_no_event() -> None:
     assert decide(after(*OPEN, START_A), START_A) == ()
     assert decide(after(*OPEN, START_A, WAIT_A), WAIT_A) == ()

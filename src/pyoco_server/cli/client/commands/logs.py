@@ -42,11 +42,24 @@ def run_logs(
     run_id_option: opt.RunIdOption = None,
     follow: Annotated[bool, Option("--follow", "-f", help="Continue with new output, until the run ends.")] = False,
     tail: TailOption = None,
+    search: Annotated[
+        str | None, Option("--search", metavar="TEXT", help="Only lines with TEXT; upper-case letters make case count.")
+    ] = None,
+    task: TaskOption = None,
+    level: LevelOption = None,
     form: opt.TextOutput = "text",
 ) -> None:
     """Show the output of a run: each line with its time (UTC) and its task."""
     wanted = opt.required_run_id(run_id, run_id_option)
-    show = line_writer(form)
+    filters: dict[str, Any] = {"search": search, "task": task, "level": level}
+    given = [f"--{name}" for name, value in filters.items() if value is not None]
+    if follow and given:
+        raise InvalidUsage(
+            f"--follow shows all lines; {given[0]} selects from those stored",
+            example=command_line(["logs", wanted, given[0], str(filters[given[0][2:]])]),
+        )
+    # A line that was searched is found again by its number.
+    show = line_writer(form, is_numbered=search is not None)
     with connected(target) as client:
         wanted = full_id(target, client, wanted)
         if follow:
@@ -54,13 +67,23 @@ def run_logs(
                 for line in client.follow_run_logs(wanted, tail=tail):
                     show(line)
             return
-        page = client.get_run_logs(wanted, tail=tail, limit=None if tail else MAX_LINES)
+        page = client.get_run_logs(wanted, tail=tail, limit=None if tail else MAX_LINES, **filters)
         while True:
             for item in page["items"]:
                 show(item)
-            if not page["items"] or tail is not None or page["complete"]:
+            # A page of a search may be empty before the end.
+            is_last = page["scanned_to"] >= page["lines"] if given else not page["items"] or page["complete"]
+            if tail is not None or is_last:
                 return
-            page = client.get_run_logs(wanted, since_token=page["next_token"], limit=MAX_LINES)
+            if search is not None:
+                _show_progress(page["scanned_to"], page["lines"])
+            page = client.get_run_logs(wanted, since_token=page["next_token"], limit=MAX_LINES, **filters)
+
+
+def _show_progress(scanned: int, lines: int) -> None:
+    output.print_stderr(
+        output.localized(f"searched {scanned:,} of {lines:,} lines", f"{lines:,} 行中 {scanned:,} 行まで検索しました")
+    )
 
 
 @remote_command
@@ -194,17 +217,22 @@ async def _follow_both(target: Target, run_id: str, form: str, timeout_sec: floa
     return run
 
 
-def line_writer(form: str) -> Callable[[Any], None]:
+def line_writer(form: str, *, is_numbered: bool = False) -> Callable[[Any], None]:
     if form == "json":
         return write_json_line
+
+    def number(item: Json) -> str:
+        return f"{item['n']} " if is_numbered else ""
+
     if not is_terminal():
-        return lambda item: write("".join(_parts(item)))
+        return lambda item: write(number(item) + "".join(_parts(item)))
 
     def write_coloured(item: Json) -> None:
         from rich.text import Text
 
         when, task, message = _parts(item)
-        draw(Text.assemble((when, "dim"), (task, "cyan"), (message, LEVEL_STYLES.get(item.get("level", ""), ""))))
+        style = LEVEL_STYLES.get(item.get("level", ""), "")
+        draw(Text.assemble((number(item) + when, "dim"), (task, "cyan"), (message, style)))
 
     return write_coloured
 

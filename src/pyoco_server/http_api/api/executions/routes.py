@@ -187,7 +187,9 @@ async def get_execution(
     at: QueryAsOf = None,
     include: Annotated[
         Literal["records", "graph"] | None,
-        Query(description="`records`: every output, however many; `graph`: also its nodes and edges."),
+        Query(
+            description="`records`: every output, however many; `graph`: also its nodes and edges, if they are known."
+        ),
     ] = None,
 ) -> Response:
     """An execution as its events have made it."""
@@ -195,4 +197,5 @@ async def get_execution(
     execution = await executions.look(parse_run_id(execution_id), tenant_filter=caller.tenant_filter, at=as_of)
     if include == "records":
         execution = await executions.whole(execution)
-    return json_response(translate.execution_out(execution, graph=include == "graph"))
+    edges = await executions.edges_of(execution) if include == "graph" else None
+    return json_response(translate.execution_out(execution, edges))

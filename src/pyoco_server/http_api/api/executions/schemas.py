@@ -199,7 +199,7 @@ class CancelOut(OpenCamel):
 
 
 class GraphOut(OpenCamel):
-    """The graph that the execution was created with."""
+    """The graph that the execution was created with, or the tasks of its flow in the version that ran."""
 
     nodes: list[dict[str, Any]]
     edges: list[tuple[str, str] | ConditionalEdgeOut]
@@ -227,7 +227,10 @@ class ExecutionOut(OpenCamel):
     tag: str | None = Field(default=None, description="Of a flow: which workers may run it.")
     tags: list[str]
     cancel: CancelOut | None = None
-    graph: GraphOut | None = Field(default=None, description="With `include=graph` only.")
+    graph: GraphOut | None = Field(
+        default=None,
+        description="With `include=graph` only; absent for a flow without edges, or with loops or branches.",
+    )
     error: dict[str, Any] | None = None
     nodes_truncated: bool = Field(
         description="Some outputs are left out here; `?include=records` reads them from the log."

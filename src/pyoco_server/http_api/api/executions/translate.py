@@ -10,6 +10,7 @@ import orjson
 from pyoco_server.domain.execution import codec
 from pyoco_server.domain.execution.decide import RejectionReason
 from pyoco_server.domain.execution.events import type_name
+from pyoco_server.domain.execution.graph import Edge
 from pyoco_server.domain.execution.state import Execution, Failure, Node
 from pyoco_server.domain.graphs import edges_to_plain
 from pyoco_server.domain.queries.steps import WaitingNode
@@ -78,7 +79,8 @@ def claimed_out(claimed: Claimed, lease_sec: float, context: CommandContext) -> 
     )
 
 
-def execution_out(execution: Execution, *, graph: bool = False) -> bytes:
+def execution_out(execution: Execution, edges: Sequence[Edge] | None = None) -> bytes:
+    """With `edges` also its graph. Flows without edges, or whose edges are not known, have none."""
     request, cancel = execution.request, execution.cancel
     shown: dict[str, Any] = {
         "executionId": execution.execution_id,
@@ -109,9 +111,11 @@ def execution_out(execution: Execution, *, graph: bool = False) -> bytes:
             "stoppedAt": moment(cancel.stopped_at),
             "how": cancel.how.value if cancel.how else None,
         }
-    if graph and execution.graph is not None:
+    if edges is not None and execution.graph is not None:
         nodes = codec.graph_to_wire(execution.graph)["nodes"]
         shown["graph"] = {"nodes": nodes, "edges": edges_to_plain(execution.graph)}
+    elif edges:
+        shown["graph"] = {"nodes": [{"id": node_id} for node_id in execution.nodes], "edges": edges}
     return orjson.dumps(shown)
 
 

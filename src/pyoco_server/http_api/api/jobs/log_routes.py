@@ -120,6 +120,7 @@ async def _whole(logs: RunLogService, run_id: RunId, end: LogEnd, asked: _Asked)
         "Content-Type": MEDIA_TYPE,
         "Content-Length": str(span.stop - span.start),
         "Accept-Ranges": conditional.UNIT,
+        "Content-Disposition": f'attachment; filename="{run_id}.log"',
         **_cached(tag),
     }
     if part is not None:

@@ -117,7 +117,13 @@ _CACHED: dict[str, Any] = {
     "Cache-Control": _text("Revalidate each time; a 304 is cheap.", "private, no-cache"),
     "Vary": _text("JSON and text share one address.", "Accept"),
 }
-_RANGES = {"Accept-Ranges": _text("With text/plain and without a query only.", "bytes")}
+_RANGES = {
+    "Accept-Ranges": _text("With text/plain and without a query only.", "bytes"),
+    "Content-Disposition": _text(
+        "A file name; with text/plain and without a query only.",
+        'attachment; filename="019c709f-1a18-7000-93d3-66effa317ac0.log"',
+    ),
+}
 HEADERS: list[dict[str, Any]] = [
     {"name": name, "in": "header", "required": False, **_text(description, example)}
     for name, description, example in (

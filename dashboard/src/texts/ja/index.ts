@@ -1,0 +1,34 @@
+import type { Texts } from "../texts";
+import { actions } from "./actions";
+import { approvals } from "./approvals";
+import { audit } from "./audit";
+import { compare } from "./compare";
+import { deadLetters } from "./dead-letters";
+import { flows } from "./flows";
+import { graph } from "./graph";
+import { log } from "./log";
+import { overview } from "./overview";
+import { run } from "./run";
+import { runs } from "./runs";
+import { shell } from "./shell";
+import { strategies } from "./strategies";
+import { wheels } from "./wheels";
+import { workers } from "./workers";
+
+export const ja: Texts = {
+  actions,
+  approvals,
+  audit,
+  compare,
+  deadLetters,
+  flows,
+  graph,
+  log,
+  overview,
+  run,
+  runs,
+  shell,
+  strategies,
+  wheels,
+  workers,
+};
