@@ -46,8 +46,16 @@ _RESUBMIT = "UPDATE runs SET submitted_at = ? WHERE number = ?"
 _REFRESH = "UPDATE runs SET revision = ?, summary = ?, checksum = ?, steps = ? WHERE number = ?"
 _COUNT = "UPDATE partitions SET runs = runs + ? WHERE partition = ?"
 
-Keys = tuple[int, str, str, float, float | None, str | None]
-"""The indexed columns of a run, its partition first."""
+
+class Keys(NamedTuple):
+    """The indexed columns of a run."""
+
+    partition: int
+    flow: str
+    tag: str
+    updated_at: float
+    ended_at: float | None
+    error: str | None
 
 
 class _Stored(NamedTuple):
@@ -64,14 +72,12 @@ class _Stored(NamedTuple):
 
     @property
     def source(self) -> Source:
-        _, flow, tag, *_ = self.keys
-        return (self.tenant_id, flow, tag)
+        return (self.tenant_id, self.keys.flow, self.keys.tag)
 
     def read_summary(self) -> tuple[Posted, RunTimes]:
         summary = orjson.loads(undamaged(self.summary, self.checksum))
         terms = terms_of(summary["tags"], summary.get("workflow_yaml_sha256"))
-        ended_at = self.keys[4]
-        times = RunTimes(self.status, self.submitted_at, summary["start_time"], summary["end_time"], ended_at)
+        times = RunTimes(self.status, self.submitted_at, summary["start_time"], summary["end_time"], self.keys.ended_at)
         return Posted(self.tenant_id, bool(self.archived), terms), times
 
 
@@ -101,7 +107,7 @@ class _Batch:
         self._steps.change(number, row, before=0)
         self._postings.change(number, None, _posted(row))
         self._bounds.widen(number, key, row)
-        self._counts[keys[0]] += 1
+        self._counts[keys.partition] += 1
         self._histograms.add(row, before=None)
         self._stats.add(_source(row), row.run_times)
 
@@ -118,8 +124,8 @@ class _Batch:
         self._bounds.widen(known.number, order_of(row.run_id), row)
         if row.submitted_at != known.submitted_at:
             self._resubmissions.append((row.submitted_at, known.number))
-        self._counts[known.keys[0]] -= 1
-        self._counts[keys[0]] += 1
+        self._counts[known.keys.partition] -= 1
+        self._counts[keys.partition] += 1
         self._histograms.add(row, before=known.status)
         self._stats.remove(known.source, times_before)
         self._stats.add(_source(row), row.run_times)
@@ -129,7 +135,7 @@ class _Batch:
         self._steps.change(known.number, None, before=known.steps)
         posted, times = known.read_summary()
         self._postings.change(known.number, posted, None)
-        self._counts[known.keys[0]] -= 1
+        self._counts[known.keys.partition] -= 1
         self._stats.remove(known.source, times)
 
     def flush(self) -> None:
@@ -147,7 +153,7 @@ class _Batch:
 
     def _keys(self, row: RunRow) -> Keys:
         partition = self._partitions[row.status, row.tenant_id, row.archived]
-        return (partition, row.flow, row.tag, row.updated_at, row.ended_at, row.error)
+        return Keys(partition, row.flow, row.tag, row.updated_at, row.ended_at, row.error)
 
 
 def put_rows(writer: sqlite3.Connection, rows: Sequence[RunRow], *, count_after: int) -> None:
@@ -176,7 +182,7 @@ def remove_runs(writer: sqlite3.Connection, run_ids: Sequence[RunId]) -> None:
 def _stored(writer: sqlite3.Connection, run_ids: Iterable[RunId]) -> dict[RunId, _Stored]:
     found = writer.execute(_STORED, (json_array(list(run_ids)),))
     return {
-        row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8], row[9], row[10], row[11:])
+        row[0]: _Stored(row[1], row[2:4], row[4], row[5], row[6], row[7], row[8], row[9], row[10], Keys(*row[11:]))
         for row in found
     }
 
