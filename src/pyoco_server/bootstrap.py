@@ -66,6 +66,7 @@ from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.projections.overview import OverviewService
 from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
@@ -226,6 +227,7 @@ def build_services(
     batches = BatchDriver(executions, index, engine, roster)
     indexer.on_indexed(batches.on_indexed)
     rate_limiter = RateLimiter(config, roster, stores.clock)
+    readiness = ReadinessService(stores, indexer)
     return Services(
         config=config,
         stores=stores,
@@ -244,9 +246,10 @@ def build_services(
         roster=roster,
         rate_limiter=rate_limiter,
         metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue, rate_limiter=rate_limiter),
+        overview=OverviewService(lists=lists, fleet=fleet, readiness=readiness),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
-        readiness=ReadinessService(stores, indexer),
+        readiness=readiness,
         batch_engine=engine,
         batches=batches,
         requests=RequestService(executions=executions, strategies=strategies, engine=engine, wake=batches.wake),
