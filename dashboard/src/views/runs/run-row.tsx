@@ -56,7 +56,7 @@ function Ran({ run }: { run: Run }) {
 
 function Labels({ labels }: { labels: readonly string[] }) {
   return (
-    <span class="runs-labels">
+    <span class="runs-labels" title={labels.map((label) => visible(cut(label, 80))).join("\n")}>
       {labels.slice(0, MAX_LABELS_SHOWN).map((label) => (
         <span key={label} class="runs-label">
           <Name text={label} most={40} />
