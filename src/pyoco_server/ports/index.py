@@ -10,6 +10,7 @@ from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import IndexPosition, KnownRun, Listed, RunQuery, SearchPage
 from pyoco_server.domain.queries.rows import Change
+from pyoco_server.domain.queries.stats import Stats, StatsQuery
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 
 
@@ -69,6 +70,9 @@ class RunIndex(Protocol):
 
     def tallies(self, tenant_id: str | None = None) -> Tallies:
         """Histograms of what has happened to runs (of one tenant) since the last reset; they never decrease."""
+
+    def stats(self, query: StatsQuery) -> Stats:
+        """Counters of the stored runs by interval."""
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs that ended earlier, oldest first, for retention."""

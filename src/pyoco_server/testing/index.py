@@ -19,6 +19,7 @@ from pyoco_server.domain.queries.query import (
     folded,
 )
 from pyoco_server.domain.queries.rows import Change, Removed, RunRow, fresh
+from pyoco_server.domain.queries.stats import COUNTERS, Stats, StatsQuery, counted
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, Step, StepKind, WaitingNode, WaitQuery
 
 
@@ -117,6 +118,16 @@ class MemoryRunIndex:
             for theirs, tally, label, runs, seconds in self._counted
             if tenant_id in (None, theirs)
         )
+
+    def stats(self, query: StatsQuery) -> Stats:
+        points: dict[int, list[int]] = {}
+        total = [0] * COUNTERS
+        for row in self._rows.values():
+            for minute, counter in counted(row.run_times):
+                if query.covers(row.tenant_id, row.flow, row.tag, minute):
+                    points.setdefault(query.start_of(minute), [0] * COUNTERS)[counter] += 1
+                    total[counter] += 1
+        return Stats(points=points, total=total)
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
