@@ -1,7 +1,11 @@
 import { defineConfig } from "vitest/config";
+import { notices } from "./plugins/notices.ts";
+import { precompress } from "./plugins/precompress.ts";
 
 // The gateway that the development server passes API calls to.
 const gateway = process.env["PYOCO_SERVER"] ?? "http://127.0.0.1:8000";
+
+const licences = notices(import.meta.dirname);
 
 export default defineConfig({
   // Relative: the gateway may serve the page below a path prefix, which is in the page's <base>.
@@ -16,7 +20,8 @@ export default defineConfig({
     modulePreload: { polyfill: false },
   },
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
-  worker: { format: "es" },
+  plugins: [licences.page, precompress()],
+  worker: { format: "es", plugins: () => [licences.worker] },
   server: {
     proxy: { "^/(?!src/|node_modules/|@|$|index\\.html|favicon)": { target: gateway, changeOrigin: true } },
   },

@@ -371,7 +371,16 @@ class NatsBackendConfig:
         "How many seconds of a quota a caller that was quiet may use at once. 60: the quota of the whole minute; 6: in "
         "no minute more than a tenth above the quota.",
     )
-    dashboard_lang: str = _setting("auto", _one_of("auto", "ja", "en"), "Language of the dashboard.")
+
+    # Dashboard
+    dashboard_lang: str = _setting(
+        "auto",
+        _one_of("auto", "ja", "en"),
+        "Language of the dashboard. `auto`: that of the server's locale. The page has a switch.",
+    )
+    dashboard_actions: bool = _setting(
+        False, YES_OR_NO, "Whether the dashboard offers to cancel, approve, replay and hide."
+    )
 
     # PDCA: batches
     pdca_tag: str = _setting("", A_TAG, "Tag of the workers that run the flow pdca.recheck. Empty: the default tag.")

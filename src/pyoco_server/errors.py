@@ -346,6 +346,17 @@ class RouteNotFound(PyocoError, number=33, kind=Kind.NOT_FOUND):
     hint_ja = "利用できるパスは /docs を参照してください。"
 
 
+class DashboardMissing(PyocoError, number=126, kind=Kind.NOT_FOUND):
+    """this gateway is installed without the dashboard"""
+
+    message_ja = "この Gateway には dashboard が含まれていません"
+    hint = "Install it without PYOCO_SKIP_DASHBOARD; in a clone run scripts/dashboard build and restart it."
+    hint_ja = (
+        "PYOCO_SKIP_DASHBOARD を設定せずにインストールしてください。"
+        "clone では scripts/dashboard build を実行し、再起動してください。"
+    )
+
+
 class CrossSiteRefused(PyocoError, number=35, kind=Kind.FORBIDDEN):
     """requests from pages of other sites are refused"""
 

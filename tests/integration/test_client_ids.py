@@ -105,7 +105,9 @@ def test_each_profile_has_its_own_last_run(end: RunClient, server: StandIn) -> N
 
     assert end("--profile", "other", "open", "@last") == 1
     assert end("open", "@last") == 0
-    assert end.printed().out == f"{server.address}/runs/{B}?include=records\n"
+    assert end.printed().out == f"{server.address}/#/runs/{B}\n"
+    assert end("open") == 0
+    assert end.printed().out == f"{server.address}/\n"
 
 
 def test_a_folder_that_cannot_be_written_does_not_fail_a_submit(end: RunClient, server: StandIn, folders: Path) -> None:

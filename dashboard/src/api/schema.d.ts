@@ -899,9 +899,10 @@ export interface paths {
          * List Runs
          * @description The runs changed last come first; archived ones stay out.
          *
-         *     An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
-         *     page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
-         *     and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
+         *     An array, `[]` when there are none. With `cursor`, `updated_after`, `error` or `workflow_yaml_sha256` an object, to
+         *     be read page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is
+         *     shown once, and one that changed and still fits at least once in its newer state: behind the oldest come those that
+         *     moved.
          */
         get: operations["list_runs_runs_get"];
         put?: never;
@@ -3181,6 +3182,11 @@ export interface components {
             items: (components["schemas"]["RunSummary"] | components["schemas"]["RunSnapshot"])[];
             /** Next Cursor */
             next_cursor?: string | null;
+            /**
+             * Total
+             * @description The number of all matching runs; null with other filters than `status`.
+             */
+            total?: number | null;
         };
         /**
          * RunLogs
@@ -4913,7 +4919,7 @@ export interface operations {
             query?: {
                 /** @description As it was with the event of this version, or at this time: a date, RFC 3339, or unix seconds with a decimal point. Absent: as it is now. */
                 at?: string | null;
-                /** @description `records`: every output, however many; `graph`: also its nodes and edges, as far as they are known. */
+                /** @description `records`: every output, however many; `graph`: also its nodes and edges, if they are known. */
                 include?: ("records" | "graph") | null;
             };
             header?: never;
@@ -5531,6 +5537,10 @@ export interface operations {
                 cursor?: string | null;
                 /** @description Of a page; a stream has no limit. */
                 limit?: number;
+                /** @description Of pages: only the events of this node. */
+                nodeId?: string | null;
+                /** @description Of pages: `desc` begins with the newest. */
+                order?: "asc" | "desc";
             };
             header?: {
                 /** @description Resume behind this event; browsers send it by themselves. */
@@ -10833,6 +10843,8 @@ export interface operations {
             query?: {
                 /** @description Empty to start, then `next_cursor` of the page before, with the same filters. The answer is an object. */
                 cursor?: string | null;
+                /** @description Runs whose `error` contains this text, in any case. The answer is an object; a page may be short, even empty, and have a `next_cursor`. */
+                error?: string | null;
                 flow?: string | null;
                 /** @description The beginning of their ids. */
                 id_prefix?: string | null;

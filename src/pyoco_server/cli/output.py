@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 
@@ -12,7 +11,7 @@ from typer.exceptions import TyperException
 from pyoco_server.cli.suggestions import example_of, suggest
 from pyoco_server.cli.terminal_escape import escape_lines
 from pyoco_server.errors import InvalidUsage, PyocoError, catalogue
-from pyoco_server.japanese import japanese
+from pyoco_server.japanese import is_japanese_locale, japanese
 
 OK, FAILED, INTERRUPTED = 0, 1, 130
 
@@ -25,8 +24,7 @@ def print_stderr(text: str) -> None:
 
 def is_japanese() -> bool:
     """Whether PYOCO_LANG or the locale of this terminal is Japanese."""
-    locales = (os.environ.get(name, "") for name in ("PYOCO_LANG", "LC_ALL", "LC_MESSAGES", "LANG"))
-    return next((locale for locale in locales if locale), "").lower().startswith("ja")
+    return is_japanese_locale("PYOCO_LANG")
 
 
 def localized(english: str, japanese: str) -> str:

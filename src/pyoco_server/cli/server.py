@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer import Option
@@ -18,13 +18,19 @@ EXAMPLE = "Example: pyoco-server up --with-worker --flow-resolver flows.py:resol
 app = typer.Typer(add_completion=False, rich_markup_mode=None, epilog=EXAMPLE, context_settings=HELP_NAMES)
 
 
+DashboardLangOption = Annotated[
+    Literal["auto", "ja", "en"] | None, Option(help="Language of the dashboard. Else PYOCO_DASHBOARD_LANG.")
+]
+
+
 @app.callback()
-def server(version: VersionOption = False) -> None:
+def server(version: VersionOption = False, dashboard_lang: DashboardLangOption = None) -> None:
     """Run Python workflows on a fleet of workers."""
 
 
 @app.command(epilog=EXAMPLE)
 def up(
+    context: typer.Context,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     data_dir: Annotated[
@@ -53,6 +59,7 @@ def up(
         bool | None,
         Option("--code-reload/--no-code-reload", help="Load saved files of flows; it does unless PYOCO_CODE_RELOAD=0."),
     ] = None,
+    dashboard_lang: DashboardLangOption = None,
 ) -> int:
     """Start NATS (embedded, unless one is named), the HTTP gateway and, with --with-worker, a worker."""
     if nats_url is not None and with_nats_bootstrap:
@@ -68,7 +75,10 @@ def up(
     from pyoco_server.config import NatsBackendConfig, is_set, names_a_broker
     from pyoco_server.logs import configure_logging
 
-    config = NatsBackendConfig.from_env(nats_url=nats_url, data_dir=data_dir, code_reload=code_reload)
+    of_program = context.find_root().params.get("dashboard_lang")
+    config = NatsBackendConfig.from_env(
+        nats_url=nats_url, data_dir=data_dir, code_reload=code_reload, dashboard_lang=dashboard_lang or of_program
+    )
     reloads = config.code_reload or (code_reload is None and not is_set("code_reload"))
     configure_logging(service="pyoco-server:http", config=config)
     worker = {"--worker-id": worker_id, "--tags": worker_tags, "--concurrency": worker_concurrency}

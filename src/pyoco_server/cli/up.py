@@ -28,6 +28,7 @@ from pyoco_server.cli.up_banner import Banner
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import BrokerUnavailable, InvalidUsage
 from pyoco_server.http_api import create_app
+from pyoco_server.http_api.api.dashboard import Dashboard
 from pyoco_server.http_api.protocol.connection_limits import SOCKETS, BoundedHttp
 from pyoco_server.services.container import Services
 
@@ -102,7 +103,12 @@ class Up:
         await server.ready.wait()
         bound = listener.getsockname()[:2]
         banner = Banner(
-            config=self.config, host=self.host, bound=bound, embedded=self.embedded, url_given=self.nats_url_given
+            config=self.config,
+            host=self.host,
+            bound=bound,
+            embedded=self.embedded,
+            url_given=self.nats_url_given,
+            has_dashboard=server.has_dashboard,
         )
         for line in banner.started():
             print_stderr(line)
@@ -168,6 +174,11 @@ class _Gateway(uvicorn.Server):
             )
         )
         self.ready = asyncio.Event()
+
+    @property
+    def has_dashboard(self) -> bool:
+        dashboard: Dashboard = self._app.state.dashboard
+        return dashboard.page is not None
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

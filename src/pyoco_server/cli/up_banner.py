@@ -32,9 +32,12 @@ class Banner:
     bound: tuple[str, int]
     embedded: bool
     url_given: bool
+    has_dashboard: bool
 
     def started(self) -> Iterator[str]:
         """Where it is, and what else there is to know at the start."""
+        if self.has_dashboard:
+            yield f"dashboard: {self.address}/"
         if self.embedded:
             folder = _full(self.config.data_folder)
             where = localized(f"data in {folder}", f"データ: {folder}")

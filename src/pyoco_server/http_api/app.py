@@ -15,7 +15,18 @@ from pyoco_server.adapters.system import SystemClock, SystemIds
 from pyoco_server.bootstrap import locate_broker, open_gateway
 from pyoco_server.config import NatsBackendConfig, names_a_broker
 from pyoco_server.errors import Kind, PyocoError
-from pyoco_server.http_api.api import audit, dlq, flows, graphs, health, metrics, wheels, whoami, workers
+from pyoco_server.http_api.api import (
+    audit,
+    dashboard,
+    dlq,
+    flows,
+    graphs,
+    health,
+    metrics,
+    wheels,
+    whoami,
+    workers,
+)
 from pyoco_server.http_api.api.executions import claim_routes as claims
 from pyoco_server.http_api.api.executions import event_routes as executions_events
 from pyoco_server.http_api.api.executions import routes as executions
@@ -73,6 +84,7 @@ WITH_ROUTES = (
     artifacts,
     metrics,
     health,
+    dashboard,
     docs_page,
 )
 logger = logging.getLogger(__name__)
@@ -121,6 +133,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     )
     # Not included: an included router is matched for each request, and then its routes.
     app.router.routes += [route for module in WITH_ROUTES for route in module.router.routes]
+    dashboard.install(app, settings)
     query_names.install(app)
     rate_limits.install_routes(app, settings)
     authentication.install(app, settings)

@@ -25,10 +25,22 @@ def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "here"
 
 
-def banner(*, host: str = "127.0.0.1", bound: str | None = None, url_given: bool = False, **settings: Any) -> Banner:
-    config = NatsBackendConfig(**settings)
-    embedded = "nats_url" not in settings
-    return Banner(config=config, host=host, bound=(bound or host, 8000), embedded=embedded, url_given=url_given)
+def banner(
+    *,
+    host: str = "127.0.0.1",
+    bound: str | None = None,
+    url_given: bool = False,
+    has_dashboard: bool = False,
+    **settings: Any,
+) -> Banner:
+    return Banner(
+        config=NatsBackendConfig(**settings),
+        host=host,
+        bound=(bound or host, 8000),
+        embedded="nats_url" not in settings,
+        url_given=url_given,
+        has_dashboard=has_dashboard,
+    )
 
 
 def with_runs(folder: Path) -> Path:
@@ -42,6 +54,12 @@ def test_an_embedded_broker_is_named_by_its_folder(here: Path) -> None:
     (line,) = banner(data_dir="data").started()
 
     assert line == f"pyoco-server is up: http://127.0.0.1:8000   (Ctrl-C stops it; data in {here / 'data'})"
+
+
+def test_the_dashboard_comes_first_where_there_is_one() -> None:
+    without, with_one = [list(banner(has_dashboard=has).started()) for has in (False, True)]
+
+    assert with_one == ["dashboard: http://127.0.0.1:8000/", *without]
 
 
 def test_another_broker_is_named_by_its_address_without_secrets() -> None:
@@ -102,7 +120,7 @@ def test_a_worker_is_led_to_the_same_broker(settings: dict[str, Any], url_given:
 
 
 def test_the_command_for_a_first_key_leads_to_the_same_broker() -> None:
-    settings = {"http_auth_mode": "api_key", "auth_pepper": "p", "nats_url": EXTERNAL}
+    settings: dict[str, Any] = {"http_auth_mode": "api_key", "auth_pepper": "p", "nats_url": EXTERNAL}
 
     _, line = banner(url_given=True, **settings).started()
 

@@ -47,6 +47,26 @@ def test_a_guessed_broker_address_is_reported(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "language"),
+    [
+        (["up"], "en"),
+        (["up", "--dashboard-lang", "ja"], "ja"),
+        (["--dashboard-lang", "ja", "up"], "ja"),
+        (["--dashboard-lang", "ja", "up", "--dashboard-lang", "auto"], "auto"),
+    ],
+)
+def test_the_language_of_the_dashboard_is_that_of_the_option_else_of_the_setting(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], language: str
+) -> None:
+    started: list[NatsBackendConfig] = []
+    monkeypatch.setattr("pyoco_server.cli.process.run_until_stopped", lambda run: started.append(run.__self__.config))
+    monkeypatch.setenv("PYOCO_DASHBOARD_LANG", "en")
+
+    assert end(monkeypatch, SERVER, *arguments) == 0
+    assert [config.dashboard_lang for config in started] == [language]
+
+
+@pytest.mark.parametrize(
     "setting", [("PYOCO_CONSUMER_ACK_WAIT_SEC", "soon"), ("PYOCO_ACK_PROGRESS_INTERVAL_SEC", "60")], ids=repr
 )
 @pytest.mark.parametrize("arguments", [(SERVER, ["up"]), (WORKER, [])], ids=["up", "worker"])

@@ -45,6 +45,8 @@ class StepChanges:
 
     def change(self, run: int, row: RunRow | None, *, before: int) -> None:
         """Replace the `before` stored steps of the run by those of the row; None removes them."""
+        if not before and (row is None or not row.steps):
+            return
         stored = {step[2]: step for step in self._writer.execute(_STORED, (run,))} if before else {}
         wanted = [] if row is None else self._wanted(run, row)
         self._puts += [step for step in wanted if stored.pop(step[2], None) != step]

@@ -1,7 +1,8 @@
-"""Content negotiation: logs as plain text or JSON, errors in English or Japanese."""
+"""Content negotiation: logs as text or JSON, errors in English or Japanese, files of the dashboard compressed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -29,6 +30,19 @@ def wants_text(accept: str) -> bool:
     """Whether Accept names text/plain and does not prefer JSON."""
     quality = _qualities(accept, "text/plain", "application/json")
     return quality["text/plain"] > quality["application/json"]
+
+
+def wants_html(accept: str) -> bool:
+    """Whether Accept names text/html and does not prefer JSON, as browsers do when they open an address."""
+    quality = _qualities(accept, "text/html", "application/json")
+    return quality["text/html"] > quality["application/json"]
+
+
+def preferred_encoding(accept_encoding: str, available: Iterable[str]) -> str:
+    """The best accepted of these encodings, the first of equal ones; "" is no encoding, and always acceptable."""
+    quality = _qualities(accept_encoding, *filter(None, available))
+    best = max(quality, key=lambda name: quality[name], default="")
+    return best if quality.get(best) else ""
 
 
 def preferred_language(request: HTTPConnection) -> str:

@@ -58,7 +58,9 @@ TEXTS = {
     "The run: its id or its beginning, or @last.": "run の id かその先頭部分、または @last（最後に投入したもの）。",
     "The runs: ids or their beginnings, or @last.": "run の id かその先頭部分、または @last（最後に投入したもの）。複数可。",
     "As it was: a time as for --since, or a version.": "過去の状態。--since と同じ形式の時刻か version。",
-    "Print the address of a run for a browser.": "run をブラウザで見るためのアドレスを表示します。",
+    "Print the address of the dashboard for a browser, or that of a run in it.": (
+        "ブラウザで開く dashboard のアドレスを表示します。run を指定すると、その run のアドレスになります。"
+    ),
     "Run it again: a new run with the same flow, tag, labels and YAML, and its params where none are given.": (
         "同じ flow・tag・ラベル・YAML の新しい run として再実行します。指定しない params は元の run と同じです。"
     ),
@@ -85,6 +87,8 @@ TEXTS = {
     ),
     "Only runs that changed after this time.": "この時刻より後に変化した run だけ。",
     "Continue behind a page: its next_cursor or nextCursor.": "前のページの next_cursor か nextCursor。続きを表示します。",
+    "Only runs whose id begins with this.": "id がこの文字列で始まる run だけ。",
+    "Only runs whose error contains this text.": "エラーにこの文字列を含む run だけ。",
     "Only of this flow.yaml.": "この flow.yaml の run だけ。",
     "Show a run while it runs, until it ends.": "run の様子を終了まで表示します。",
     "Exit with 1 unless it ends COMPLETED.": "COMPLETED 以外で終わったら終了コード 1。",

@@ -55,6 +55,9 @@ TEXTS = {
     "Flows to announce, joined by commas; by default the resolver's.": (
         "公表する flow の名前。カンマ区切り。既定は resolver の flow。"
     ),
+    "Language of the dashboard. Else PYOCO_DASHBOARD_LANG.": (
+        "dashboard の言語。指定がなければ PYOCO_DASHBOARD_LANG に従います。"
+    ),
     "Load saved files of flows while it runs.": "実行中に保存された flow のファイルを読み込みます。",
     "Load saved files of flows; it does unless PYOCO_CODE_RELOAD=0.": (
         "保存された flow のファイルを読み込みます。PYOCO_CODE_RELOAD=0 でなければ読み込みます。"

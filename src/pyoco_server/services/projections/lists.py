@@ -51,10 +51,11 @@ Item = bytes | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemPage:
-    """One page, and the cursor of the next; None at the end."""
+    """One page, the cursor of the next (None at the end), and the length of the list, where the index knows it."""
 
     items: Sequence[Item]
     next_cursor: str | None
+    total: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class ListService:
             shown, items = shown.cut(len(loaded)), _present(loaded)
         place = shown.next
         next_cursor = None if place is None else cursors.encode(place, query, self.indexer.stream, route)
-        return ItemPage(items=items, next_cursor=next_cursor)
+        return ItemPage(items=items, next_cursor=next_cursor, total=self.index.count(query))
 
     async def jobs(self, query: JobQuery) -> JobPage:
         await self.fresh()

@@ -82,9 +82,7 @@ def run_logs(
 
 def _show_progress(scanned: int, lines: int) -> None:
     output.print_stderr(
-        output.localized(
-            f"searched {scanned:,} of {lines:,} lines", f"{lines:,} 行中 {scanned:,} 行まで検索しました"
-        )
+        output.localized(f"searched {scanned:,} of {lines:,} lines", f"{lines:,} 行中 {scanned:,} 行まで検索しました")
     )
 
 

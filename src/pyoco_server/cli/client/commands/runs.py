@@ -128,10 +128,13 @@ def explain(
 
 @remote_command
 def open_run(target: Target, run_id: opt.RunIdArgument = None, run_id_option: opt.RunIdOption = None) -> None:
-    """Print the address of a run for a browser."""
-    wanted = opt.required_run_id(run_id, run_id_option)
+    """Print the address of the dashboard for a browser, or that of a run in it."""
     with connected(target) as client:
-        write(f"{client.base_url}/runs/{full_id(target, client, wanted)}?include=records")
+        if run_id is None and run_id_option is None:
+            write(f"{client.base_url}/")
+            return
+        wanted = opt.required_run_id(run_id, run_id_option)
+        write(f"{client.base_url}/#/runs/{full_id(target, client, wanted)}")
 
 
 def show_runs(form: Form, runs: Sequence[Json], *, one: bool) -> None:

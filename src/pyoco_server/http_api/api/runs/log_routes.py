@@ -46,9 +46,7 @@ Text = Annotated[
 CaseSensitive = Annotated[
     bool | None, Query(description="Whether the case of `q` counts. Absent: if it has an upper-case letter.")
 ]
-Task = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_NODE_ID_CHARS, description="Only lines of this task.")
-]
+Task = Annotated[str | None, Query(min_length=1, max_length=MAX_NODE_ID_CHARS, description="Only lines of this task.")]
 AtLeast = Annotated[Level | None, Query(description="Only lines of this level or a more severe one.")]
 
 
