@@ -4,7 +4,9 @@ import { useComputed } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { asProblem, type Problem } from "./api/problem";
-import { credential, needsCredential, signOut } from "./api/session";
+import { may, needsCredential } from "./api/session";
+import { Account } from "./components/account";
+import { ConfirmationHost } from "./components/actions";
 import { Empty, Loading, ProblemNotice } from "./components/notice";
 import { isHelpOpen, ShortcutHelp, useShortcuts } from "./components/shortcuts";
 import { SignIn } from "./components/sign-in";
@@ -40,6 +42,7 @@ export function App() {
       </main>
       <Footer />
       <ShortcutHelp />
+      <ConfirmationHost />
     </>
   );
 }
@@ -63,11 +66,7 @@ function Header({ view }: { view: View | undefined }) {
           ))}
         </ul>
       </nav>
-      {credential.value && (
-        <button type="button" class="quiet" onClick={() => signOut()}>
-          {texts.signIn.signOut}
-        </button>
-      )}
+      <Account />
     </header>
   );
 }
@@ -84,7 +83,17 @@ function ShownView({ view }: { view: View }) {
   }, [view]);
   // A part of the page that is gone after an update of the gateway: a new page has the new parts.
   if (problem) return <ProblemNotice problem={problem} onRetry={() => location.reload()} />;
+  if (!may(view.scope)) return <MissingScope scope={view.scope} />;
   return Loaded ? <Loaded rest={rest.value} /> : <Loading />;
+}
+
+function MissingScope({ scope }: { scope: string }) {
+  const texts = t.value.shell.problems;
+  return (
+    <Empty title={texts.missingScope(scope)}>
+      <p class="muted">{texts.missingScopeHint}</p>
+    </Empty>
+  );
 }
 
 function NotFound() {

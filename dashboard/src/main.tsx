@@ -1,6 +1,7 @@
 // Starts the page.
 
 import { render } from "preact";
+import { startSession } from "./api/who-am-i";
 import { App } from "./app";
 import { startClock } from "./clock";
 import { applyLanguage } from "./language";
@@ -13,5 +14,6 @@ applyTheme();
 applyLanguage();
 startClock();
 startRouter();
+startSession();
 const root = document.getElementById("app");
 if (root) render(<App />, root);

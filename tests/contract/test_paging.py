@@ -29,6 +29,7 @@ from support.indexes import removed, row
 
 RUNS = [RunId(f"0190000{n}-0000-7000-8000-000000000000") for n in range(8)]
 QUERIES = [RunQuery(), RunQuery(status="RUNNING"), RunQuery(labels=("x",)), RunQuery(updated_after=1.0, flow="f")]
+QUERIES += [RunQuery(error="no")]
 QUERIES += [RunQuery(submitted_after=50.0, submitted_before=51.0), RunQuery(id_prefix="0190000", status="RUNNING")]
 FIELDS = st.fixed_dictionaries(
     {
@@ -36,6 +37,7 @@ FIELDS = st.fixed_dictionaries(
         "updated_at": st.sampled_from([1.0, 2.0, 3.0, 4.0]),
         "tags": st.lists(st.sampled_from(["x", "y"]), unique=True),
         "flow_name": st.sampled_from(["f", "g"]),
+        "error": st.none() | st.sampled_from(["No", "yes"]),
     }
 )
 # A change, a removal (None) or a heartbeat (False) of a run.

@@ -323,6 +323,17 @@ def test_a_command_sends_one_request_and_prints_the_response_as_json(
     assert json.loads(end.printed().out) == server.responses[requests[1].partition("?")[0]]
 
 
+def test_a_search_by_error_lists_runs_until_there_are_enough(end: RunClient, server: StandIn) -> None:
+    server.responses["/runs"] = {"items": [RUN, RUN], "next_cursor": "c-2"}
+
+    code = end("list", "--error", "connection refused", "--limit", "3")
+
+    asked = "/runs?limit=3&error=connection+refused&cursor="
+    assert code == 0
+    assert json.loads(end.printed().out) == [RUN, RUN, RUN]
+    assert server.requests == [("GET", asked), ("GET", asked + "c-2")]
+
+
 def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: StandIn) -> None:
     server.responses["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
     sha256 = "0" * 64

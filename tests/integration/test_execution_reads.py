@@ -192,6 +192,29 @@ def test_an_execution_includes_its_graph_on_request(caller: Caller) -> None:
     assert "graph" not in caller.execution(execution_id)
 
 
+def test_events_of_a_node_are_paged_from_the_newest(caller: Caller, finished: str) -> None:
+    types: list[str] = []
+    query: dict[str, Any] = {"order": "desc", "nodeId": NODE, "limit": 2}
+    while True:
+        page = caller.http.get(f"/executions/{finished}/events", params=query).json()
+        types += [event["type"] for event in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        query["cursor"] = page["nextCursor"]
+
+    assert types == [
+        "NODE_SUCCEEDED",
+        "NODE_RESUMED",
+        "NODE_WAITING",
+        "NODE_PROGRESS_REPORTED",
+        "NODE_STARTED",
+        "NODE_READY",
+        "NODE_CREATED",
+    ]
+    newest = caller.http.get(f"/executions/{finished}/events", params={"order": "desc", "limit": 1}).json()["items"]
+    assert [event["type"] for event in newest] == TYPES[-1:]
+
+
 # --- lists ------------------------------------------------------------------------------------------------------------
 
 

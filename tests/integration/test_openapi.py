@@ -72,6 +72,7 @@ OPERATIONS = [
     "GET /runs/{run_id}",
     "GET /runs/{run_id}/tasks",
     "GET /runs/{run_id}/logs",
+    "GET /runs/{run_id}/logs/matches",
     "GET /runs/{run_id}/watch",
     "POST /runs/{run_id}/cancel",
     "POST /runs/{run_id}/rerun",

@@ -13,9 +13,11 @@ import pytest
 from pyoco_server.bootstrap import open_stores
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import Request
+from pyoco_server.domain.ids import RunId
 from pyoco_server.services.executions.submit import SubmitService
 from pyoco_server.services.projections import lists
 from support.gateways import gateway_settings, listed, serving, submit, wait_for_status
+from support.run_driver import RunDriver
 from support.world import USER
 
 YAML = "ab" * 32
@@ -43,6 +45,9 @@ BAD_QUERIES = [
     ("workflow_yaml_sha256=abc", "workflow_yaml_sha256"),
     ("workflow_yaml_sha256=" + "g" * 64, "workflow_yaml_sha256"),
     ("include=some", "include"),
+    ("error=", "error"),
+    ("error=" + "x" * 201, "error"),
+    ("error=a&error=b", "error"),
     ("cursor=nonsense", "cursor"),
     ("cursor=%F0%9F%A5%90", "cursor"),
     ("cursor=" + "a" * 5000, "cursor"),
@@ -63,7 +68,8 @@ def ids(items: list[dict[str, Any]]) -> list[str]:
 async def test_an_empty_system_has_empty_lists(client: httpx.AsyncClient) -> None:
     assert await ask(client) == []
     for query in ({"cursor": ""}, {"updated_after": 0}, {"workflow_yaml_sha256": YAML}):
-        assert await ask(client, **query) == {"items": [], "next_cursor": None}
+        total = 0 if query == {"cursor": ""} else None
+        assert await ask(client, **query) == {"items": [], "next_cursor": None, "total": total}
 
 
 async def test_several_labels_match_runs_that_have_all_of_them(client: httpx.AsyncClient) -> None:
@@ -90,6 +96,38 @@ async def test_runs_of_a_flow_yaml_are_found_by_its_digest(
     assert ids(page["items"]) == [run_id]
     assert page["items"][0]["workflow_yaml_sha256"] == YAML
     assert page["next_cursor"] is None
+
+
+async def test_runs_are_found_by_their_error(client: httpx.AsyncClient, config: NatsBackendConfig) -> None:
+    refused, reset, _ = [await submit(client) for _ in range(3)]
+    async with open_stores(config, name="test") as stores:
+        driver = RunDriver(stores)
+        for run_id, error in ((refused, "Connection REFUSED"), (reset, "connection reset")):
+            await driver.start(RunId(run_id))
+            await driver.fail(RunId(run_id), error)
+    await wait_for_status(client, refused, "FAILED")
+    await wait_for_status(client, reset, "FAILED")
+
+    page = await ask(client, error="connection", limit=1)
+
+    assert ids(page["items"]) == [reset]
+    assert ids((await ask(client, error="connection", cursor=page["next_cursor"]))["items"]) == [refused]
+    assert ids((await ask(client, error="refused", flow="hello", status="FAILED"))["items"]) == [refused]
+    assert (await ask(client, error="connection", status="CANCELLED"))["items"] == []
+    other = await client.get("/runs", params={"error": "reset", "cursor": page["next_cursor"]})
+    assert (other.status_code, other.json()["err_id"]) == (422, "ERR-PYOCO-0017")
+
+
+async def test_a_list_by_status_says_how_many_there_are(client: httpx.AsyncClient) -> None:
+    runs = [await submit(client) for _ in range(3)]
+    await client.post(f"/runs/{runs[0]}/cancel")
+    await wait_for_status(client, runs[0], "CANCELLED")
+
+    assert [(await ask(client, cursor="", limit=1, **query))["total"] for query in ({}, {"status": "PENDING"})] == [
+        3,
+        2,
+    ]
+    assert (await ask(client, cursor="", flow="hello"))["total"] is None
 
 
 async def test_what_changed_after_a_time_excludes_that_time(client: httpx.AsyncClient) -> None:

@@ -107,6 +107,19 @@ def test_ranges_of_many_runs_are_read_in_order_between_bounds_from_the_index_alo
     assert not any(SORTED in step for step in of_jobs)
 
 
+@pytest.mark.parametrize("span", SPANS)
+def test_errors_are_read_in_order_from_their_index_alone(file: sqlite3.Connection, span: RunQuery) -> None:
+    query = replace(span, error="x", flow="f", tag="t")
+
+    steps = plan(file, lambda reader: listing.search(reader, query))
+
+    read = reads(steps, "runs") - LISTED
+    assert len(read) == 1
+    assert all("USING COVERING INDEX by_error (partition=?" in step for step in read)
+    assert all(("updated_at" in step) is (span != RunQuery()) for step in read)
+    assert not any(SORTED in step for step in steps)
+
+
 def test_few_runs_of_a_range_are_found_by_the_index_of_the_range(file: sqlite3.Connection) -> None:
     assert reads(plan(file, lambda reader: list(blocks.few_within(reader, RANGES))), "runs") < FEW
 

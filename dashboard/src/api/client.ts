@@ -6,6 +6,7 @@ import { page } from "../page";
 import { ApiError, problemOf } from "./problem";
 import type { components, paths } from "./schema";
 import { authHeaders, credential, signOut } from "./session";
+import { checkCredential, refusesCredential } from "./who-am-i";
 
 export type Schemas = components["schemas"];
 
@@ -23,7 +24,11 @@ export async function checked(response: Response, sent: unknown = credential.pee
     .catch(() => ({ message: `${response.status} ${response.statusText}` }));
   const problem = problemOf(response.status, body, response.headers);
   // Only the credential that was sent: an answer may be older than the next sign-in.
-  if (response.status === 401 && page.authWays.length > 0 && credential.peek() === sent) signOut(problem.message);
+  if (page.authWays.length > 0 && credential.peek() === sent) {
+    const isRefused = refusesCredential(problem);
+    if (isRefused) signOut(problem.message);
+    else if (isRefused === null) void checkCredential();
+  }
   throw new ApiError(problem);
 }
 

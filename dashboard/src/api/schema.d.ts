@@ -779,6 +779,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Overview
+         * @description Runs by status, queues by tag, workers by state, waiting nodes, dead letters and the health of this gateway.
+         *
+         *     503 while the broker is away or the index is being built: `GET /ready` says why.
+         */
+        get: operations["get_overview_overview_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/pdca/recheck": {
         parameters: {
             query?: never;
@@ -899,9 +921,10 @@ export interface paths {
          * List Runs
          * @description The runs changed last come first; archived ones stay out.
          *
-         *     An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
-         *     page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
-         *     and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
+         *     An array, `[]` when there are none. With `cursor`, `updated_after`, `error` or `workflow_yaml_sha256` an object, to
+         *     be read page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is
+         *     shown once, and one that changed and still fits at least once in its newer state: behind the oldest come those that
+         *     moved.
          */
         get: operations["list_runs_runs_get"];
         put?: never;
@@ -996,6 +1019,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/runs/{run_id}/logs/matches": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Search Run Log
+         * @description The numbers of the lines that match, without the lines. Each request searches about 4 MiB of the log.
+         */
+        get: operations["search_run_log_runs__run_id__logs_matches_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/runs/{run_id}/rerun": {
         parameters: {
             query?: never;
@@ -1070,6 +1113,28 @@ export interface paths {
          * @description Store and queue a run of the flow in a flow.yaml. Nothing of it is imported here; a bad file is a 422.
          */
         post: operations["submit_run_yaml_runs_yaml_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Stats
+         * @description How many runs were submitted and ended, how long they waited and ran, by intervals of a window.
+         *
+         *     Only runs that are stored count: `kept_since` says whether the window is longer than they are kept.
+         */
+        get: operations["get_stats_stats_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1753,7 +1818,7 @@ export interface components {
             } | null;
             /** Executionid */
             executionId: string;
-            /** @description With `include=graph` only. */
+            /** @description With `include=graph` only; absent for a flow without edges, or with loops or branches. */
             graph?: components["schemas"]["pyoco_server__http_api__api__executions__schemas__GraphOut"] | null;
             /** Graphid */
             graphId: string;
@@ -1997,6 +2062,27 @@ export interface components {
             takes_others: boolean;
             /** Workers */
             workers: number;
+        };
+        /**
+         * GatewayHealth
+         * @description Whether this gateway accepts runs, and how far its index is.
+         */
+        GatewayHealth: {
+            /**
+             * Index Behind
+             * @description Changes of runs that are stored and not in the index yet, at most.
+             */
+            index_behind: number;
+            /**
+             * Reasons
+             * @description Why it is not ready.
+             */
+            reasons: components["schemas"]["Problem"][];
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "ready" | "unready";
         };
         /**
          * GraphList
@@ -2643,6 +2729,37 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * LogMatches
+         * @description Numbers of lines in order, of a bounded part of the log.
+         *
+         *     Continue with `next_token` until `complete`, or, while the run is not over, until `scanned_to` reaches `lines`.
+         */
+        LogMatches: {
+            /** Complete */
+            complete: boolean;
+            /**
+             * Lines
+             * @description How many lines are stored.
+             */
+            lines: number;
+            /** Next Token */
+            next_token: string;
+            /**
+             * Numbers
+             * @description `from_line` of the log begins with such a line.
+             */
+            numbers: number[];
+            /** Run Id */
+            run_id: string;
+            /**
+             * Scanned To
+             * @description The number of the last line that was searched.
+             */
+            scanned_to: number;
+        } & {
+            [key: string]: unknown;
+        };
+        /**
          * NodeOut
          * @description A node in its present state.
          */
@@ -2698,6 +2815,54 @@ export interface components {
             workerId?: string | null;
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * OverviewOut
+         * @description The present. Parts that the caller's scopes do not cover are null.
+         */
+        OverviewOut: {
+            /**
+             * Dead Letters
+             * @description null without `dlq:read`, and for a caller of one tenant: they are those of all tenants.
+             */
+            dead_letters: number | null;
+            /**
+             * Durability
+             * @description When a run counts as stored.
+             * @enum {string}
+             */
+            durability: "fsynced" | "replicated" | "buffered";
+            health: components["schemas"]["GatewayHealth"];
+            /**
+             * Queues
+             * @description The longest first, then other served tags; 100 at most.
+             */
+            queues: components["schemas"]["QueueOut"][];
+            /**
+             * Retention Sec
+             * @description How long finished runs are kept. 0: for ever.
+             * @example 2592000
+             */
+            retention_sec: number;
+            runs: components["schemas"]["RunCounts"];
+            /**
+             * Taken At
+             * @description Unix seconds.
+             * @example 1771416000
+             */
+            taken_at: number;
+            /**
+             * Version
+             * @default 1.0.0.dev0
+             */
+            version: string;
+            /**
+             * Waits
+             * @description Nodes that wait for input: `GET /waits` lists them.
+             */
+            waits: number;
+            /** @description null without `workers:read`. */
+            workers: components["schemas"]["WorkerCounts"] | null;
         };
         /**
          * PdcaCode
@@ -2763,7 +2928,7 @@ export interface components {
         };
         /**
          * GraphOut
-         * @description The graph that the execution was created with.
+         * @description The graph that the execution was created with, or the tasks of its flow in the version that ran.
          */
         pyoco_server__http_api__api__executions__schemas__GraphOut: {
             /** Edges */
@@ -2836,6 +3001,36 @@ export interface components {
             version: number | null;
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * QueueOut
+         * @description A tag: the runs that wait for a worker of it, and its workers. Those are null without `workers:read`.
+         */
+        QueueOut: {
+            /**
+             * Oldest Since
+             * @description Unix seconds; since when the oldest one has not changed.
+             */
+            oldest_since: number | null;
+            /** Pending */
+            pending: number;
+            /**
+             * Slots
+             * @description How many runs they can execute at a time.
+             */
+            slots: number | null;
+            /** Slots Free */
+            slots_free: number | null;
+            /**
+             * Tag
+             * @example default
+             */
+            tag: string;
+            /**
+             * Workers
+             * @description Running workers that serve the tag.
+             */
+            workers: number | null;
         };
         /**
          * Ready
@@ -2967,7 +3162,7 @@ export interface components {
             last_update: string;
             /**
              * Note
-             * @description Why it does not go on at present; absent: nothing is known.
+             * @description Why it does not go on at present, or that batches of a canceled request are still to be stopped.
              * @example engine unreachable since 2025-08-24T03:35:00Z
              */
             note?: string | null;
@@ -3100,6 +3295,24 @@ export interface components {
             warnings?: string[] | null;
         };
         /**
+         * RunCounts
+         * @description The stored runs by status.
+         */
+        RunCounts: {
+            /** Cancelled */
+            CANCELLED: number;
+            /** Cancelling */
+            CANCELLING: number;
+            /** Completed */
+            COMPLETED: number;
+            /** Failed */
+            FAILED: number;
+            /** Pending */
+            PENDING: number;
+            /** Running */
+            RUNNING: number;
+        };
+        /**
          * RunHolder
          * @description The worker that has or had the run; `state` is null when this instance of it is no longer registered.
          */
@@ -3130,20 +3343,43 @@ export interface components {
             items: (components["schemas"]["RunSummary"] | components["schemas"]["RunSnapshot"])[];
             /** Next Cursor */
             next_cursor?: string | null;
+            /**
+             * Total
+             * @description The number of all matching runs; null with other filters than `status`.
+             */
+            total?: number | null;
         };
         /**
          * RunLogs
          * @description Lines in order. `next_token` continues behind them; `complete`: the run is over and these are its last lines.
+         *
+         *     With `q`, `task` or `level` a page may have fewer lines than the limit, even none, before the end: continue with
+         *     `next_token`.
          */
         RunLogs: {
+            /**
+             * Bytes
+             * @description Their size as text in bytes.
+             */
+            bytes: number;
             /** Complete */
             complete: boolean;
             /** Items */
             items: components["schemas"]["LogEntry"][];
+            /**
+             * Lines
+             * @description How many lines are stored.
+             */
+            lines: number;
             /** Next Token */
             next_token: string;
             /** Run Id */
             run_id: string;
+            /**
+             * Scanned To
+             * @description The number of the last line that was looked at.
+             */
+            scanned_to: number;
         } & {
             [key: string]: unknown;
         };
@@ -3407,6 +3643,47 @@ export interface components {
                 [key: string]: "PENDING" | "RUNNING" | "SUCCEEDED" | "FAILED" | "CANCELLED";
             };
         };
+        /**
+         * RunTotals
+         * @description Stored runs by when they were submitted, started and ended. Percentiles are by nearest rank.
+         *
+         *     The queue time is that of runs that started, from their submission; the run time is that of runs that ended, from
+         *     their first start.
+         */
+        RunTotals: {
+            /** Cancelled */
+            cancelled: number;
+            /** Completed */
+            completed: number;
+            /** Failed */
+            failed: number;
+            /**
+             * Queue P50 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            queue_p50_sec: number | null;
+            /**
+             * Queue P95 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            queue_p95_sec: number | null;
+            /**
+             * Run P50 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            run_p50_sec: number | null;
+            /**
+             * Run P95 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            run_p95_sec: number | null;
+            /** Submitted */
+            submitted: number;
+        };
         /** ServedTag */
         ServedTag: {
             /** Slots */
@@ -3419,6 +3696,95 @@ export interface components {
             workers: number;
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * StatsOut
+         * @description Whole intervals that cover the window.
+         */
+        StatsOut: {
+            /**
+             * Kept Since
+             * @description Runs that ended before it are removed and count no longer; null when runs are kept for ever.
+             */
+            kept_since: number | null;
+            /**
+             * Points
+             * @description Every interval, also those without runs.
+             */
+            points: components["schemas"]["StatsPoint"][];
+            /**
+             * Retention Sec
+             * @description How long finished runs are kept. 0: for ever.
+             * @example 2592000
+             */
+            retention_sec: number;
+            /**
+             * Since
+             * @description The beginning of the first interval, in unix seconds.
+             */
+            since: number;
+            /**
+             * Step Sec
+             * @description The length of an interval.
+             * @example 60
+             */
+            step_sec: number;
+            /**
+             * Taken At
+             * @description Unix seconds.
+             * @example 1771416000
+             */
+            taken_at: number;
+            total: components["schemas"]["RunTotals"];
+            /**
+             * Until
+             * @description The end of the last one.
+             */
+            until: number;
+        };
+        /**
+         * StatsPoint
+         * @description An interval.
+         */
+        StatsPoint: {
+            /**
+             * At
+             * @description Its beginning, in unix seconds.
+             * @example 1771416000
+             */
+            at: number;
+            /** Cancelled */
+            cancelled: number;
+            /** Completed */
+            completed: number;
+            /** Failed */
+            failed: number;
+            /**
+             * Queue P50 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            queue_p50_sec: number | null;
+            /**
+             * Queue P95 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            queue_p95_sec: number | null;
+            /**
+             * Run P50 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            run_p50_sec: number | null;
+            /**
+             * Run P95 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            run_p95_sec: number | null;
+            /** Submitted */
+            submitted: number;
         };
         /**
          * StrategyDetail
@@ -3961,6 +4327,24 @@ export interface components {
              * @example 3f2a91c07d4e
              */
             version: string | null;
+        };
+        /**
+         * WorkerCounts
+         * @description The workers that are not hidden, by state, and the slots of the running ones.
+         */
+        WorkerCounts: {
+            /** Disconnected */
+            DISCONNECTED: number;
+            /** Idle */
+            IDLE: number;
+            /** Running */
+            RUNNING: number;
+            /** Slots */
+            slots: number;
+            /** Slots Busy */
+            slots_busy: number;
+            /** Stopped Graceful */
+            STOPPED_GRACEFUL: number;
         };
         /**
          * WorkerPatched
@@ -4844,7 +5228,7 @@ export interface operations {
             query?: {
                 /** @description As it was with the event of this version, or at this time: a date, RFC 3339, or unix seconds with a decimal point. Absent: as it is now. */
                 at?: string | null;
-                /** @description `records`: every output, however many; `graph`: also its nodes and edges. */
+                /** @description `records`: every output, however many; `graph`: also its nodes and edges, if they are known. */
                 include?: ("records" | "graph") | null;
             };
             header?: never;
@@ -5462,6 +5846,10 @@ export interface operations {
                 cursor?: string | null;
                 /** @description Of a page; a stream has no limit. */
                 limit?: number;
+                /** @description Of pages: only the events of this node. */
+                nodeId?: string | null;
+                /** @description Of pages: `desc` begins with the newest. */
+                order?: "asc" | "desc";
             };
             header?: {
                 /** @description Resume behind this event; browsers send it by themselves. */
@@ -9118,6 +9506,11 @@ export interface operations {
                      */
                     "Cache-Control"?: string;
                     /**
+                     * @description A file name; with text/plain and without a query only.
+                     * @example attachment; filename="019c709f-1a18-7000-93d3-66effa317ac0.log"
+                     */
+                    "Content-Disposition"?: string;
+                    /**
                      * @description Strong; changes with every line.
                      * @example "gT3qf0Zb1kXw9s2L"
                      */
@@ -9172,6 +9565,11 @@ export interface operations {
                      * @example private, no-cache
                      */
                     "Cache-Control"?: string;
+                    /**
+                     * @description A file name; with text/plain and without a query only.
+                     * @example attachment; filename="019c709f-1a18-7000-93d3-66effa317ac0.log"
+                     */
+                    "Content-Disposition"?: string;
                     /**
                      * @description Which bytes, of how many.
                      * @example bytes 0-499/48213
@@ -9977,6 +10375,89 @@ export interface operations {
             };
         };
     };
+    get_overview_overview_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OverviewOut"];
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     recheck_pdca_recheck_post: {
         parameters: {
             query?: never;
@@ -10754,6 +11235,8 @@ export interface operations {
             query?: {
                 /** @description Empty to start, then `next_cursor` of the page before, with the same filters. The answer is an object. */
                 cursor?: string | null;
+                /** @description Runs whose `error` contains this text, in any case. The answer is an object; a page may be short, even empty, and have a `next_cursor`. */
+                error?: string | null;
                 flow?: string | null;
                 /** @description The beginning of their ids. */
                 id_prefix?: string | null;
@@ -11512,12 +11995,22 @@ export interface operations {
     get_run_logs_runs__run_id__logs_get: {
         parameters: {
             query?: {
+                /** @description Whether the case of `q` counts. Absent: if it has an upper-case letter. */
+                case_sensitive?: boolean | null;
+                /** @description Begin with this line, counted from 1, instead. */
+                from_line?: number | null;
+                /** @description Only lines of this level or a more severe one. */
+                level?: ("DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL") | null;
                 /** @description Most lines of a page. */
                 limit?: number;
+                /** @description Only lines with this text. A text without an upper-case letter is found in any case. */
+                q?: string | null;
                 /** @description The `next_token` of an earlier response. Absent: from the start. */
                 since_token?: string | null;
                 /** @description Begin with this many last lines instead. */
                 tail?: number | null;
+                /** @description Only lines of this task. */
+                task?: string | null;
                 /** @description How long to wait for lines, or for the end of the run. */
                 wait_sec?: number;
             };
@@ -11555,7 +12048,10 @@ export interface operations {
                      *         }
                      *       ],
                      *       "next_token": "uAxxYqgfFbRbMiwxXQ",
-                     *       "complete": true
+                     *       "complete": true,
+                     *       "scanned_to": 1,
+                     *       "lines": 1,
+                     *       "bytes": 16
                      *     }
                      */
                     "application/json": components["schemas"]["RunLogs"];
@@ -11564,6 +12060,128 @@ export interface operations {
                      *     loaded 3 rows
                      */
                     "text/plain": string;
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Nothing with this name or id that the caller may see */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    search_run_log_runs__run_id__logs_matches_get: {
+        parameters: {
+            query?: {
+                /** @description Whether the case of `q` counts. Absent: if it has an upper-case letter. */
+                case_sensitive?: boolean | null;
+                /** @description Begin with this line, counted from 1, instead. */
+                from_line?: number | null;
+                /** @description Only lines of this level or a more severe one. */
+                level?: ("DEBUG" | "INFO" | "WARNING" | "ERROR" | "CRITICAL") | null;
+                /** @description Most numbers of a response. */
+                limit?: number;
+                /** @description Only lines with this text. A text without an upper-case letter is found in any case. */
+                q?: string | null;
+                /** @description The `next_token` of an earlier response. Absent: from the start. */
+                since_token?: string | null;
+                /** @description Only lines of this task. */
+                task?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description The run's id, as given at submit. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "run_id": "019c709f-1a18-7000-93d3-66effa317ac0",
+                     *       "numbers": [
+                     *         1
+                     *       ],
+                     *       "next_token": "uAxxYqgfFbRbMiwxXQ",
+                     *       "complete": true,
+                     *       "scanned_to": 1,
+                     *       "lines": 1
+                     *     }
+                     */
+                    "application/json": components["schemas"]["LogMatches"];
                 };
             };
             /** @description No Host header, several of them, or a malformed one */
@@ -12161,6 +12779,100 @@ export interface operations {
             };
             /** @description A body that is too large */
             413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_stats_stats_get: {
+        parameters: {
+            query?: {
+                /** @description Only runs of this flow. */
+                flow?: string | null;
+                /** @description How many intervals are as long as the window, at most. They are from a minute to a day long, and an hour at least in a window of more than a day. */
+                points?: number;
+                /** @description An hour before `until` by default. */
+                since?: string | null;
+                /** @description Only runs with this routing tag. */
+                tag?: string | null;
+                /** @description Now by default; 31 days after `since` at most. */
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatsOut"];
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

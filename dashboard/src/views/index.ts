@@ -17,22 +17,24 @@ export interface View {
   readonly isInNavigation: boolean;
   /** Whether it serves places below its path too (`#/flows/<name>`), or only those if another view has the path itself. */
   readonly hasRest: boolean;
+  /** Without it the view says so instead of asking for what is refused. */
+  readonly scope: string;
   load(): Promise<{ default: ComponentType<ViewProps> }>;
 }
 
 /** In the order of the navigation. */
 export const VIEWS: readonly View[] = [
-  { path: "", name: "overview", isInNavigation: true, hasRest: false, load: () => import("./overview") },
-  { path: "runs", name: "runs", isInNavigation: true, hasRest: false, load: () => import("./runs") },
-  { path: "runs", name: "run", isInNavigation: false, hasRest: true, load: () => import("./run") },
-  { path: "compare", name: "compare", isInNavigation: false, hasRest: false, load: () => import("./compare") },
-  { path: "flows", name: "flows", isInNavigation: true, hasRest: true, load: () => import("./flows") },
-  { path: "workers", name: "workers", isInNavigation: true, hasRest: false, load: () => import("./workers") },
-  { path: "approvals", name: "approvals", isInNavigation: true, hasRest: false, load: () => import("./approvals") },
-  { path: "wheels", name: "wheels", isInNavigation: true, hasRest: false, load: () => import("./wheels") },
-  { path: "dead-letters", name: "deadLetters", isInNavigation: true, hasRest: false, load: () => import("./dead-letters") },
-  { path: "strategies", name: "strategies", isInNavigation: true, hasRest: true, load: () => import("./strategies") },
-  { path: "audit", name: "audit", isInNavigation: true, hasRest: false, load: () => import("./audit") },
+  { path: "", name: "overview", isInNavigation: true, hasRest: false, scope: "runs:read", load: () => import("./overview") },
+  { path: "runs", name: "runs", isInNavigation: true, hasRest: false, scope: "runs:read", load: () => import("./runs") },
+  { path: "runs", name: "run", isInNavigation: false, hasRest: true, scope: "runs:read", load: () => import("./run") },
+  { path: "compare", name: "compare", isInNavigation: false, hasRest: false, scope: "runs:read", load: () => import("./compare") },
+  { path: "flows", name: "flows", isInNavigation: true, hasRest: true, scope: "runs:read", load: () => import("./flows") },
+  { path: "workers", name: "workers", isInNavigation: true, hasRest: false, scope: "workers:read", load: () => import("./workers") },
+  { path: "approvals", name: "approvals", isInNavigation: true, hasRest: false, scope: "runs:read", load: () => import("./approvals") },
+  { path: "wheels", name: "wheels", isInNavigation: true, hasRest: false, scope: "wheels:read", load: () => import("./wheels") },
+  { path: "dead-letters", name: "deadLetters", isInNavigation: true, hasRest: false, scope: "dlq:read", load: () => import("./dead-letters") },
+  { path: "strategies", name: "strategies", isInNavigation: true, hasRest: true, scope: "pdca:read", load: () => import("./strategies") },
+  { path: "audit", name: "audit", isInNavigation: true, hasRest: false, scope: "admin", load: () => import("./audit") },
 ];
 
 export function viewOf(path: readonly string[]): View | undefined {

@@ -15,6 +15,7 @@ from pyoco_server.domain.queries.jobs import LabelQuery as LabelQuery
 from pyoco_server.domain.queries.query import IndexPosition as IndexPosition
 from pyoco_server.domain.queries.query import Listed as Listed
 from pyoco_server.domain.queries.query import RunQuery as RunQuery
+from pyoco_server.domain.queries.query import SearchPage as SearchPage
 from pyoco_server.domain.queries.query import SnapshotSeen as SnapshotSeen
 from pyoco_server.ports.audit import AuditIndex as AuditIndex
 from pyoco_server.ports.audit import AuditPosition as AuditPosition

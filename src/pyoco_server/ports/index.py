@@ -8,8 +8,9 @@ from typing import Protocol
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
-from pyoco_server.domain.queries.query import IndexPosition, KnownRun, Listed, RunQuery
+from pyoco_server.domain.queries.query import IndexPosition, KnownRun, Listed, RunQuery, SearchPage
 from pyoco_server.domain.queries.rows import Change
+from pyoco_server.domain.queries.stats import Stats, StatsQuery
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 
 
@@ -29,6 +30,12 @@ class RunIndex(Protocol):
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
         """The matching runs, last `updated_at` first; at the same time the greater id first."""
+
+    def search(self, query: RunQuery) -> SearchPage:
+        """The same by `error`, with bounded work: a page may be short, even empty, and still have a following one."""
+
+    def count(self, query: RunQuery) -> int | None:
+        """The number of matching runs, whatever the limit; None for a query that is not `is_counted`."""
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
         """The matching runs with ids behind `after` and up to `upto` that changed behind the sequence `since`, by id.
@@ -63,6 +70,9 @@ class RunIndex(Protocol):
 
     def tallies(self, tenant_id: str | None = None) -> Tallies:
         """Histograms of what has happened to runs (of one tenant) since the last reset; they never decrease."""
+
+    def stats(self, query: StatsQuery) -> Stats:
+        """Counters of the stored runs by interval."""
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs that ended earlier, oldest first, for retention."""
@@ -99,7 +109,7 @@ class RunIndex(Protocol):
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
         """Nodes whose wait or last lease is over at `before`, earliest first."""
 
-    def steps_count(self) -> Mapping[StepKind, int]:
-        """The number of steps of each kind."""
+    def steps_count(self, tenant_id: str | None = None) -> Mapping[StepKind, int]:
+        """The number of steps of each kind (of one tenant)."""
 
     def close(self) -> None: ...

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting, bucket_of, gathered, news
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery, order_of
-from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, KnownRun, Listed, RunQuery
+from pyoco_server.domain.queries.query import (
+    AT_WORK,
+    IndexPosition,
+    KnownRun,
+    Listed,
+    RunQuery,
+    SearchPage,
+    folded,
+)
 from pyoco_server.domain.queries.rows import Change, Removed, RunRow, fresh
+from pyoco_server.domain.queries.stats import COUNTERS, Stats, StatsQuery, counted
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, Step, StepKind, WaitingNode, WaitQuery
 
 
@@ -46,6 +56,14 @@ class MemoryRunIndex:
 
     def rows(self, query: RunQuery) -> Sequence[Listed]:
         return sorted(self._matching(query), key=lambda listed: listed.key, reverse=True)[: query.limit]
+
+    def search(self, query: RunQuery) -> SearchPage:
+        found = self.rows(replace(query, limit=query.limit + 1))
+        more = len(found) > query.limit
+        return SearchPage(found[: query.limit], found[query.limit - 1].key if more else None)
+
+    def count(self, query: RunQuery) -> int | None:
+        return len(self._matching(query)) if query.is_counted else None
 
     def changed(self, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
         found = [run for run in self._matching(query) if self._changed[run.run_id] > since]
@@ -100,6 +118,16 @@ class MemoryRunIndex:
             for theirs, tally, label, runs, seconds in self._counted
             if tenant_id in (None, theirs)
         )
+
+    def stats(self, query: StatsQuery) -> Stats:
+        points: dict[int, list[int]] = {}
+        total = [0] * COUNTERS
+        for row in self._rows.values():
+            for minute, counter in counted(row.run_times):
+                if query.covers(row.tenant_id, row.flow, row.tag, minute):
+                    points.setdefault(query.start_of(minute), [0] * COUNTERS)[counter] += 1
+                    total[counter] += 1
+        return Stats(points=points, total=total)
 
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
@@ -170,8 +198,8 @@ class MemoryRunIndex:
         ]
         return [node for _, node in sorted(found, key=lambda item: item[0])[:limit]]
 
-    def steps_count(self) -> Mapping[StepKind, int]:
-        kinds = Counter(step.kind for _, step in self._steps())
+    def steps_count(self, tenant_id: str | None = None) -> Mapping[StepKind, int]:
+        kinds = Counter(step.kind for _, step in self._steps(tenant_id))
         return {kind: kinds[kind] for kind in StepKind}
 
     def close(self) -> None:
@@ -205,6 +233,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and query.tenant_id in (None, row.tenant_id)
         and set(query.terms) <= set(row.terms)
         and (query.updated_after is None or row.updated_at > query.updated_after)
+        and (query.error is None or folded(query.error) in (row.error or ""))
         and (query.before is None or row.listed.key < query.before)
         and query.holds(row.submitted_at, row.run_id)
     )

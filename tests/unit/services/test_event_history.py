@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pyoco_server.domain.execution.commands import AddTag, CancelExecution, ConfirmCanceled
 from pyoco_server.domain.execution.state import StopHow
 from pyoco_server.domain.ids import RunId
-from pyoco_server.services.projections.event_history import START, EventPosition, events_after
+from pyoco_server.services.projections import event_history as history
+from pyoco_server.services.projections.event_history import START, EventPosition, events_after, listed, selected_events
 from pyoco_server.services.streaming import topics as module
 from pyoco_server.services.streaming.topics import RunTopic
 from support.executions_in_memory import begun
@@ -51,6 +52,38 @@ async def test_pages_of_any_size_contain_every_event_once_in_order(limit: int) -
         places += [item.place for item in found]
 
     assert places == await all_events(world, run_id)
+
+
+@settings(deadline=None, max_examples=20)
+@given(limit=st.integers(1, 9), size=st.integers(1, 4), node_id=st.sampled_from([None, "a", "unknown"]))
+async def test_pages_of_a_node_and_from_the_newest_contain_every_event_once(
+    limit: int, size: int, node_id: str | None
+) -> None:
+    world = World()
+    run_id = await begun(world)
+    await cancelled(world, run_id)
+    expected = [
+        item.place
+        for item in listed(await world.truth.events.read(run_id), START)
+        if node_id is None or getattr(item.event, "node_id", None) == node_id
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(history, "SLICE", size)
+        for is_newest_first in (False, True):
+            places: list[EventPosition] = []
+            more = True
+            while more:
+                found, more = await selected_events(
+                    world.truth.events,
+                    run_id,
+                    places[-1] if places else START,
+                    limit,
+                    node_id=node_id,
+                    is_newest_first=is_newest_first,
+                )
+                places += [item.place for item in found]
+
+            assert places == (expected[::-1] if is_newest_first else expected)
 
 
 @pytest.mark.parametrize("number", range(6))

@@ -1,11 +1,9 @@
-/**
- * Places the nodes of a directed graph in layers from left to right. Pure and deterministic.
- *
- *   components → cycles broken → ranks by longest path → order within ranks by barycentres → coordinates → shelves
- *
- * No step is recursive, so a chain of thousands of nodes is fine. Edges that span several ranks go through dummy nodes,
- * which keeps them clear of other nodes; when a graph would need more than MAX_DUMMIES, its longest edges are direct.
- */
+// Places the nodes of a directed graph in layers from left to right. Pure and deterministic.
+//
+//   components → cycles broken → ranks by longest path → order within ranks by barycentres → coordinates → shelves
+//
+// No step is recursive, so a chain of thousands of nodes is fine. Edges that span several ranks go through dummy nodes,
+// which keeps them clear of other nodes; when a graph would need more than MAX_DUMMIES, its longest edges are direct.
 
 export interface LayoutInput {
   /** How many nodes there are; edges name them by index. */

@@ -1,1 +1,45 @@
-export const actions = {};
+export const actions = {
+  missingScope: (scope: string) => `This needs the scope ${scope}, which your key or token does not have.`,
+  sending: "Sending…",
+  unknown: "It may have been done or not. Trying again is safe: it is done once.",
+  cancel: {
+    button: "Cancel run",
+    title: "Cancel this run?",
+    explanation: "Running tasks are asked to stop and are killed after the grace period. This cannot be undone.",
+    reason: "Reason (optional; stored with the run)",
+    submit: "Cancel the run",
+    cancelled: "The run is cancelled.",
+    cancelling: "The run is being cancelled.",
+    wasFinished: "The run had finished before.",
+  },
+  answer: {
+    button: "Answer",
+    title: "Answer and continue?",
+    explanation: "The node continues with this answer. It is recorded with your name.",
+    choice: "Choice",
+    comment: "Comment (optional)",
+    value: "Answer (text or JSON; may be empty)",
+    brokenJson: "This is not valid JSON. Correct it, or begin a text with another character.",
+    submit: "Send the answer",
+    done: "Answered:",
+  },
+  replay: {
+    button: "Replay",
+    title: "Run this job again?",
+    explanation: "A new run with the same flow, parameters, tag and labels is submitted. The old run stays as it is.",
+    submit: "Replay",
+    done: "Submitted as",
+  },
+  hide: {
+    button: "Hide",
+    title: "Hide this worker?",
+    explanation: "It disappears from the lists of workers, also for others, and continues to work.",
+    done: "The worker is hidden.",
+  },
+  show: {
+    button: "Show again",
+    title: "Show this worker again?",
+    explanation: "It appears in the lists of workers again.",
+    done: "The worker is shown again.",
+  },
+};

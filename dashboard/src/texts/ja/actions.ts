@@ -1,1 +1,45 @@
-export const actions = {};
+export const actions = {
+  missingScope: (scope: string) => `この操作には scope ${scope} が必要ですが、この API キーまたは token にはありません。`,
+  sending: "送信中…",
+  unknown: "実行されたかどうか不明です。再試行しても二重には実行されません。",
+  cancel: {
+    button: "run を取消",
+    title: "この run を取り消しますか？",
+    explanation: "実行中の task に停止を要求し、猶予時間を過ぎると強制終了します。元には戻せません。",
+    reason: "理由（任意。run とともに保存されます）",
+    submit: "取り消す",
+    cancelled: "run を取り消しました。",
+    cancelling: "run の取消を要求しました。",
+    wasFinished: "run はすでに終了していました。",
+  },
+  answer: {
+    button: "回答",
+    title: "回答して続行しますか？",
+    explanation: "node はこの回答で続行します。回答者の名前とともに記録されます。",
+    choice: "選択肢",
+    comment: "コメント（任意）",
+    value: "回答（テキストまたは JSON。空でも可）",
+    brokenJson: "JSON として正しくありません。修正するか、テキストの場合は別の文字で始めてください。",
+    submit: "回答を送信",
+    done: "回答しました:",
+  },
+  replay: {
+    button: "再投入",
+    title: "この job を再投入しますか？",
+    explanation: "同じ flow、パラメーター、tag、label で新しい run を投入します。元の run は変わりません。",
+    submit: "再投入する",
+    done: "投入しました:",
+  },
+  hide: {
+    button: "非表示",
+    title: "この worker を非表示にしますか？",
+    explanation: "ほかの利用者も含め、worker の一覧に表示されなくなります。worker の動作は続きます。",
+    done: "非表示にしました。",
+  },
+  show: {
+    button: "再表示",
+    title: "この worker を再表示しますか？",
+    explanation: "worker の一覧に再び表示されます。",
+    done: "再表示しました。",
+  },
+};

@@ -3,9 +3,10 @@
     no label      ─▶ read the partitions of the query in order, merged, as far as the page goes
     few matches   ─▶ fetch the runs of the intersected posting lists and ranges and sort them
     many matches  ─▶ read the partitions in order and keep the runs that match
+    error         ─▶ read the runs with an error in order and keep those whose error contains the text
 
 Reading stays within the bounds of the blocks that can hold matches, so that labels and ranges of another time cost
-nothing. A page of jobs ends after `MAX_READ` runs.
+nothing. A page of jobs ends after `MAX_READ` runs, one of a search after `MAX_SEARCHED`.
 """
 
 # ruff: noqa: S608 — only constants of this module are put into SQL; every value is bound.
@@ -15,7 +16,7 @@ from __future__ import annotations
 import heapq
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from itertools import chain, islice
@@ -25,10 +26,12 @@ from pyoco_server.adapters.sqlite.blocks import Bounds, bounds, conditions_withi
 from pyoco_server.adapters.sqlite.posting_lists import Matches, matching
 from pyoco_server.adapters.sqlite.statements import Condition, all_of, equal, json_array, merged, undamaged
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, order_of, run_id_of
-from pyoco_server.domain.queries.query import Listed, RunQuery, terms_of
+from pyoco_server.domain.queries.query import Listed, RunQuery, SearchPage, folded, terms_of
 
 # Runs read for one page of jobs with labels: some milliseconds.
 MAX_READ = 4096
+# Errors read for one page of a search: some milliseconds, when each has as many characters as a list shows.
+MAX_SEARCHED = 2000
 # Fetching a run by its number costs about as much as reading so many from an index.
 FETCH_COST = 5
 # With more changes than this since the mark, one in the next few runs has changed: read all of them in order.
@@ -60,6 +63,7 @@ class Partition(NamedTuple):
 class Order(NamedTuple):
     columns: str
     by: str
+    through: str = ""
 
 
 class Keys(NamedTuple):
@@ -79,6 +83,7 @@ class Keys(NamedTuple):
 
 LAST_UPDATE_FIRST = Order("updated_at, run_id", "updated_at DESC, run_id DESC")
 NEWEST_ID_FIRST = Order("run_key", "run_key DESC")
+ERRORS = Order("updated_at, run_id, submitted_at, flow, tag, error", LAST_UPDATE_FIRST.by, " INDEXED BY by_error")
 
 
 def runs(reader: sqlite3.Connection, query: RunQuery) -> Sequence[Listed]:
@@ -96,6 +101,51 @@ def runs(reader: sqlite3.Connection, query: RunQuery) -> Sequence[Listed]:
         with in_order(reader, LAST_UPDATE_FIRST, conditions_of(query), allowed, limit=limit) as ordered:
             found = list(islice(_kept(ordered, matches), query.limit))
     return _listed(reader, [row[-1] for row in found])
+
+
+def search(reader: sqlite3.Connection, query: RunQuery) -> SearchPage:
+    allowed = _partitions(reader, query)
+    matches = _matching(reader, query, query.terms, archived=query.archived)
+    limit = query.limit + 1  # one more than asked for, so that the last page knows that it is the last
+    found, unread = [], None
+    if matches is not None and is_fetched(matches, allowed, limit):
+        found = fetched(reader, LAST_UPDATE_FIRST, conditions_of(query), allowed, matches, limit=limit)
+    else:
+        between = query
+        if matches is not None or query.given_ranges:
+            within = bounds(reader, matches, query)
+            if within is None:
+                return SearchPage([], None)
+            between = _between(query, within)
+        # Other conditions would be tested before the limit counts.
+        of_place = conditions_of(RunQuery(updated_after=between.updated_after, before=between.before))
+        conditions: list[Condition] = [*of_place, ("error IS NOT NULL", ())]
+        with in_order(reader, ERRORS, conditions, allowed, limit=MAX_SEARCHED) as ordered:
+            found, unread = _first(limit, ordered, _is_found(query, matches), MAX_SEARCHED)
+    page = found[: query.limit]
+    following = page[-1] if len(found) > len(page) else unread
+    shown = _listed(reader, [row[-1] for row in page])
+    return SearchPage(shown, None if following is None else (following[0], following[1]))
+
+
+def _is_found(query: RunQuery, matches: Matches | None) -> Callable[[Any], bool]:
+    text = folded(query.error or "")
+
+    def is_found(row: Any) -> bool:
+        _, run_id, submitted_at, flow, tag, error, number = row
+        return (
+            text in error
+            and query.flow in (None, flow)
+            and query.tag in (None, tag)
+            and query.holds(submitted_at, run_id)
+            and (matches is None or matches.has(number))
+        )
+
+    return is_found
+
+
+def count(reader: sqlite3.Connection, query: RunQuery) -> int:
+    return sum(each.runs for each in _partitions(reader, query))
 
 
 def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
@@ -118,18 +168,11 @@ def jobs(reader: sqlite3.Connection, query: JobQuery) -> JobPage:
         if query.id_prefix is not None:
             conditions.append(("length(run_key) = 16", ()))
         with in_order(reader, NEWEST_ID_FIRST, conditions, allowed, limit=MAX_READ) as ordered:
-            for count, row in enumerate(ordered, start=1):
-                if matches is None or matches.has(row[-1]):
-                    found.append(row)
-                if len(found) == limit:
-                    break
-                if count == MAX_READ:
-                    unread = row[0]
-                    break
+            found, unread = _first(limit, ordered, lambda row: matches is None or matches.has(row[-1]), MAX_READ)
     page = found[: query.limit]
-    following = page[-1][0] if len(found) > len(page) else unread
+    following = page[-1] if len(found) > len(page) else unread
     shown = _listed(reader, [number for _, number in page])
-    return JobPage(runs=shown, following=None if following is None else run_id_of(following))
+    return JobPage(runs=shown, following=None if following is None else run_id_of(following[0]))
 
 
 def changed(reader: sqlite3.Connection, query: RunQuery, *, since: int, after: str, upto: str) -> Sequence[Listed]:
@@ -182,7 +225,7 @@ def in_order(
 ) -> Iterator[Iterable[Any]]:
     """The columns of the order and the number of each run, read as far as they are asked for."""
     where, params = all_of(conditions)
-    part = f"SELECT {order.columns}, number FROM runs WHERE partition = ?{where}"
+    part = f"SELECT {order.columns}, number FROM runs{order.through} WHERE partition = ?{where}"
     values = [(each.partition, *params) for each in allowed]
     with ExitStack() as stack:
         # Closed in any case: a statement that is not read to its end would keep the transaction's snapshot open.
@@ -249,6 +292,21 @@ def _matching(
     return matches
 
 
+def _first(
+    limit: int, ordered: Iterable[Any], is_wanted: Callable[[Any], bool], most: int
+) -> tuple[list[Any], Any | None]:
+    """The first wanted rows among the first `most`, and the last of these if more may follow."""
+    found: list[Any] = []
+    for nth, row in enumerate(ordered, start=1):
+        if is_wanted(row):
+            found.append(row)
+        if len(found) == limit:
+            break
+        if nth == most:
+            return found, row
+    return found, None
+
+
 def _kept(ordered: Iterable[Any], matches: Matches | None) -> Iterable[Any]:
     return ordered if matches is None else (row for row in ordered if matches.has(row[-1]))
 
@@ -275,6 +333,8 @@ def conditions_of(query: RunQuery) -> list[Condition]:
     conditions = equal(flow=query.flow, tag=query.tag)
     if query.updated_after is not None:
         conditions.append(("updated_at > ?", (query.updated_after,)))
+    if query.error is not None:
+        conditions.append(("instr(error, ?) > 0", (folded(query.error),)))
     if query.before is not None:
         conditions.append(("(updated_at, run_id) < (?, ?)", query.before))
     return conditions + conditions_within(query)

@@ -15,6 +15,7 @@ CREATE TABLE partitions (
 
 -- `number` stands for the run in posting lists and steps. `run_key` is the order of jobs (`domain.queries.jobs.order_of`).
 -- `changed` is the sequence of the last change that a list can show; a heartbeat leaves it as it is.
+-- `error` is the text of the summary, folded, for searches.
 -- `steps` is the number of stored steps: the many runs without any need no lookup.
 -- `checksum` is the CRC-32 of the summary, which is sent as it is.
 CREATE TABLE runs (
@@ -30,6 +31,7 @@ CREATE TABLE runs (
     updated_at REAL NOT NULL,
     submitted_at REAL NOT NULL,
     ended_at REAL,
+    error TEXT,
     steps INTEGER NOT NULL,
     summary BLOB NOT NULL,
     checksum INTEGER NOT NULL
@@ -43,6 +45,8 @@ CREATE INDEX by_update ON runs (partition, updated_at, run_id, submitted_at);
 CREATE INDEX by_flow ON runs (partition, flow, updated_at, run_id, submitted_at);
 CREATE INDEX by_tag ON runs (partition, tag, updated_at, run_id, submitted_at);
 CREATE INDEX by_flow_and_tag ON runs (partition, flow, tag, updated_at, run_id, submitted_at);
+-- A search reads the errors in the order of the list, each from the index alone.
+CREATE INDEX by_error ON runs (partition, updated_at, run_id, submitted_at, flow, tag, error) WHERE error IS NOT NULL;
 CREATE INDEX by_change ON runs (changed, run_id);
 CREATE INDEX by_end ON runs (ended_at, run_id) WHERE ended_at IS NOT NULL;
 
@@ -120,6 +124,34 @@ CREATE TABLE histograms (
     seconds REAL NOT NULL,
     PRIMARY KEY (tenant_id, name, label, bucket)
 ) WITHOUT ROWID;
+
+-- Time series of the stored runs (`domain.queries.stats`). Level 0 counts all runs, 1 those of a tenant, 2 those of a
+-- tenant and tag, 3 those of a tenant, tag and flow; what a level does not tell apart is empty.
+CREATE TABLE series (
+    series INTEGER PRIMARY KEY,
+    level INTEGER NOT NULL,
+    flow TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    tenant_id TEXT NOT NULL,
+    UNIQUE (level, flow, tag, tenant_id)
+);
+
+-- An hour of a series: the counters of the whole hour, and those of its minutes. `stats.py` has the encoding. An hour
+-- of zeros has no row.
+CREATE TABLE hours (
+    series INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    counters BLOB NOT NULL,
+    minutes BLOB NOT NULL,
+    PRIMARY KEY (series, start)
+) WITHOUT ROWID;
+
+-- Changes of counters that are not in `hours` yet, by batch: many of them change an hour at once.
+CREATE TABLE uncounted (
+    batch INTEGER PRIMARY KEY,
+    changes INTEGER NOT NULL,
+    counters BLOB NOT NULL
+);
 
 CREATE TABLE position (
     only INTEGER PRIMARY KEY CHECK (only = 1),

@@ -231,6 +231,8 @@ def _record(node: Node) -> Snapshot:
         record["ended_at"] = node.ended_at
         if node.started_at is not None:
             record["duration_ms"] = round((node.ended_at - node.started_at) * 1000, 3)
+    if node.status is NodeStatus.WAITING:
+        record["waiting_since"] = node.waiting_since
     if node.error is not None:
         record["error"] = node.error.message
         record["error_code"] = node.error.code

@@ -58,5 +58,7 @@ def decode(cursor: str, query: RunQuery, stream: str, route: str = RUNS) -> Plac
 def _about(query: RunQuery, stream: str, route: str) -> tuple[object, ...]:
     partition = (query.status, sorted(set(query.statuses)), query.tenant_id, query.archived)
     about = (stream, *partition, query.flow, query.tag, query.terms, query.updated_after, *query.given_ranges)
+    # Cursors of lists without it stay as they are.
+    about = about if query.error is None else (*about, "error", query.error)
     # `/runs` had cursors before there were other routes with them.
     return about if route == RUNS else (route, *about)

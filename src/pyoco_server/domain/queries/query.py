@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -44,8 +44,9 @@ class Ranges:
 class RunQuery(Ranges):
     """Which runs to list; None means any. Archived runs have their own list.
 
-    A run must have all `labels` and one of `statuses` (empty: any); `status` applies in addition. `updated_after` and
-    `before` are exclusive: pass the key of a page's last run as `before` for the next page.
+    A run must have all `labels` and one of `statuses` (empty: any); `status` applies in addition. Its error, as lists
+    show it, contains `error` in any case. `updated_after` and `before` are exclusive: pass the key of a page's last run
+    as `before` for the next page.
     """
 
     limit: int = 50
@@ -58,7 +59,14 @@ class RunQuery(Ranges):
     labels: tuple[str, ...] = ()
     workflow_yaml_sha256: str | None = None
     updated_after: float | None = None
+    error: str | None = None
     before: tuple[float, str] | None = None
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it selects by nothing but status, tenant and archived: the index knows how many runs these are."""
+        others = (self.flow, self.tag, self.workflow_yaml_sha256, self.updated_after, self.error, self.before)
+        return not any((self.labels, self.given_ranges)) and all(other is None for other in others)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -75,6 +83,21 @@ class Listed(NamedTuple):
     @property
     def key(self) -> tuple[float, str]:
         return (self.updated_at, self.run_id)
+
+
+class SearchPage(NamedTuple):
+    """The next runs of a search. The work per page is bounded, so a page may be short or empty without being the last.
+
+    `unread` is the key for `before` of the next page; None at the end.
+    """
+
+    runs: Sequence[Listed]
+    unread: tuple[float, str] | None
+
+
+def folded(text: str) -> str:
+    """The text as a search in any case compares it."""
+    return text.casefold()
 
 
 def terms_of(labels: Iterable[str], workflow_yaml_sha256: str | None) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.domain.execution.state import MAX_NODE_ATTEMPTS, NodeStatus, Status, StopHow
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.domain.queries.histograms import Times
-from pyoco_server.domain.queries.query import Listed, SnapshotSeen, terms_of
+from pyoco_server.domain.queries.query import Listed, SnapshotSeen, folded, terms_of
+from pyoco_server.domain.queries.stats import RunTimes
 from pyoco_server.domain.queries.steps import Step, StepKind
 
 MAX_ERROR_CHARS = 500
@@ -100,7 +101,10 @@ class _Snapshot(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """One run in the index: the columns that queries use, and the summary that lists return."""
+    """One run in the index: the columns that queries use, and the summary that lists return.
+
+    `error` is the error of the summary, folded.
+    """
 
     run_id: RunId
     version: int
@@ -114,6 +118,7 @@ class RunRow:
     ended_at: float | None
     labels: tuple[str, ...]
     workflow_yaml_sha256: str | None
+    error: str | None
     times: Times
     steps: tuple[Step, ...]
     summary: bytes
@@ -125,6 +130,10 @@ class RunRow:
     @property
     def submitted_at(self) -> float:
         return 0.0 if self.times.submitted_at is None else self.times.submitted_at
+
+    @property
+    def run_times(self) -> RunTimes:
+        return RunTimes(self.status, self.submitted_at, self.times.started_at, self.times.ended_at, self.ended_at)
 
     @property
     def listed(self) -> Listed:
@@ -173,6 +182,7 @@ def change_of(seen: SnapshotSeen) -> Change:
         ended_at=(snapshot.end_time or snapshot.updated_at) if snapshot.status in TERMINAL_RUN_STATUSES else None,
         labels=tuple(dict.fromkeys(snapshot.tags)),
         workflow_yaml_sha256=snapshot.workflow_yaml_sha256,
+        error=folded(snapshot.error[:MAX_ERROR_CHARS]) if snapshot.error else None,
         times=_times(snapshot),
         # The nodes of an execution that is being cancelled can no longer be claimed.
         steps=tuple(_steps(snapshot)) if snapshot.status in ("PENDING", "RUNNING") else (),

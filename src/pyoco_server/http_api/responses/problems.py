@@ -328,7 +328,7 @@ def invalid_input(method: str, path: str) -> type[PyocoError]:
     """The error for invalid input: the contract has an id of its own for some paths."""
     if path.startswith("/workers"):
         return InvalidWorkersRequest
-    if method == "GET" and path.endswith("/logs"):
+    if method == "GET" and path.endswith(("/logs", "/logs/matches")):
         return InvalidLogQuery
     return InvalidListQuery if method == "GET" and path in LISTS else InvalidRequest
 

@@ -155,8 +155,12 @@ class AsyncRunMethods(AsyncMethods):
         submitted_after: Time | None = None,
         submitted_before: Time | None = None,
         id_prefix: str | None = None,
+        error: str | None = None,
     ) -> RunPage:
-        """One page of runs; pass its `next_cursor` as `cursor` to get the next page."""
+        """One page of runs; pass its `next_cursor` as `cursor` to get the next page.
+
+        `error`: their error contains this text, in any case. Such a page may be short or empty without being the last.
+        """
         return await self._transport.send(
             get(
                 "/runs",
@@ -170,6 +174,7 @@ class AsyncRunMethods(AsyncMethods):
                 include=include,
                 updated_after=updated_after,
                 workflow_yaml_sha256=workflow_yaml_sha256,
+                error=error,
                 **ranges(submitted_after, submitted_before, id_prefix),
             )
         )
@@ -188,6 +193,7 @@ class AsyncRunMethods(AsyncMethods):
         submitted_after: Time | None = None,
         submitted_before: Time | None = None,
         id_prefix: str | None = None,
+        error: str | None = None,
     ) -> AsyncGenerator[RunSummary, None]:
         """All matching runs, in pages of `limit`. A run that changes meanwhile may appear again."""
         request: Request[Any] = get(
@@ -201,6 +207,7 @@ class AsyncRunMethods(AsyncMethods):
             include=include,
             updated_after=updated_after,
             workflow_yaml_sha256=workflow_yaml_sha256,
+            error=error,
             **ranges(submitted_after, submitted_before, id_prefix),
             cursor="",
         )

@@ -156,8 +156,12 @@ class RunMethods(Methods):
         submitted_after: Time | None = None,
         submitted_before: Time | None = None,
         id_prefix: str | None = None,
+        error: str | None = None,
     ) -> RunPage:
-        """One page of runs; pass its `next_cursor` as `cursor` to get the next page."""
+        """One page of runs; pass its `next_cursor` as `cursor` to get the next page.
+
+        `error`: their error contains this text, in any case. Such a page may be short or empty without being the last.
+        """
         return self._transport.send(
             get(
                 "/runs",
@@ -171,6 +175,7 @@ class RunMethods(Methods):
                 include=include,
                 updated_after=updated_after,
                 workflow_yaml_sha256=workflow_yaml_sha256,
+                error=error,
                 **ranges(submitted_after, submitted_before, id_prefix),
             )
         )
@@ -189,6 +194,7 @@ class RunMethods(Methods):
         submitted_after: Time | None = None,
         submitted_before: Time | None = None,
         id_prefix: str | None = None,
+        error: str | None = None,
     ) -> Generator[RunSummary, None, None]:
         """All matching runs, in pages of `limit`. A run that changes meanwhile may appear again."""
         request: Request[Any] = get(
@@ -202,6 +208,7 @@ class RunMethods(Methods):
             include=include,
             updated_after=updated_after,
             workflow_yaml_sha256=workflow_yaml_sha256,
+            error=error,
             **ranges(submitted_after, submitted_before, id_prefix),
             cursor="",
         )

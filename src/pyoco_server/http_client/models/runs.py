@@ -132,10 +132,14 @@ class RunTasks(TypedDict):
 
 
 class RunPage(TypedDict):
-    """One page of a list; `next_cursor` is None or absent on the last."""
+    """One page of a list; `next_cursor` is None or absent on the last.
+
+    `total` is the length of the list; None with other filters than `status`.
+    """
 
     items: list[RunSummary]
     next_cursor: NotRequired[str | None]
+    total: NotRequired[int | None]
 
 
 class LogEntry(TypedDict):

@@ -97,9 +97,11 @@ TEXTS = {
     "Get Execution": "execution を取得する",
     "An execution as its events have made it.": "event から得られる execution の状態です。",
     "The execution's id, as given at its creation.": "作成時に返された execution の id。",
-    "`records`: every output, however many; `graph`: also its nodes and edges, as far as they are known.": (
+    "`records`: every output, however many; `graph`: also its nodes and edges, if they are known.": (
         "`records`: すべての output（数によらず）。`graph`: node と edge も含めます。"
     ),
+    "Of pages: `desc` begins with the newest.": "ページの順序。`desc` は新しいものからです。",
+    "Of pages: only the events of this node.": "ページの場合、この node の event のみ。",
     "An execution in its present state.": "execution の現在の状態です。",
     "An execution in a list.": "一覧の execution です。",
     "Of a flow: which workers may run it.": "flow の場合: 実行できる worker の tag。",

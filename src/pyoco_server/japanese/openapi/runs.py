@@ -31,11 +31,11 @@ TEXTS = {
     "The runs changed last come first; archived ones stay out.": (
         "run を最近変化した順に返します。アーカイブ済みのものは除きます。"
     ),
-    "An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read "
-    "page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown "
-    "once, and one that changed and still fits at least once in its newer state: behind the oldest come those that "
-    "moved.": (
-        "結果は配列で、なければ `[]` です。`cursor`、`updated_after`、`workflow_yaml_sha256` を指定するとオブジェクトになり、"
+    "An array, `[]` when there are none. With `cursor`, `updated_after`, `error` or `workflow_yaml_sha256` an object, to "
+    "be read page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is "
+    "shown once, and one that changed and still fits at least once in its newer state: behind the oldest come those "
+    "that moved.": (
+        "結果は配列で、なければ `[]` です。`cursor`、`updated_after`、`error`、`workflow_yaml_sha256` を指定するとオブジェクトになり、"
         "`next_cursor` が null になるまでページごとに読みます。読む間に run が変化しても、変わらないものは一度だけ、"
         "変化して条件に合うものは新しい状態で少なくとも一度返されます（移動したものは最も古いものの後に続きます）。"
     ),
@@ -45,6 +45,14 @@ TEXTS = {
     ),
     "Unix seconds: runs that changed later than this. The answer is an object.": (
         "Unix 秒。これより後に変化した run だけ。応答はオブジェクトです。"
+    ),
+    "Runs whose `error` contains this text, in any case. The answer is an object; a page may be short, even empty, and "
+    "have a `next_cursor`.": (
+        "`error` にこの文字列を含む run だけ（大文字と小文字は区別しません）。応答はオブジェクトです。ページは短いことも"
+        "空のこともあり、その場合も続きがあれば `next_cursor` があります。"
+    ),
+    "The number of all matching runs; null with other filters than `status`.": (
+        "条件に合うすべての run の数です。`status` 以外のフィルターがあるときは null です。"
     ),
     "Empty to start, then `next_cursor` of the page before, with the same filters. The answer is an object.": (
         "最初は空、続きは前のページの `next_cursor` です（フィルターは同じ）。応答はオブジェクトです。"

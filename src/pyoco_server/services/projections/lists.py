@@ -13,6 +13,7 @@ import orjson
 
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.domain.queries import cursors
+from pyoco_server.domain.queries.stats import Stats, StatsQuery
 from pyoco_server.domain.queries.steps import WaitingNode, WaitQuery
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery
 from pyoco_server.ports import JobPage, JobQuery, LabelCount, LabelQuery, Listed, RunIndex, RunQuery
@@ -51,10 +52,11 @@ Item = bytes | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemPage:
-    """One page, and the cursor of the next; None at the end."""
+    """One page, the cursor of the next (None at the end), and the length of the list, where the index knows it."""
 
     items: Sequence[Item]
     next_cursor: str | None
+    total: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +92,7 @@ class ListService:
             shown, items = shown.cut(len(loaded)), _present(loaded)
         place = shown.next
         next_cursor = None if place is None else cursors.encode(place, query, self.indexer.stream, route)
-        return ItemPage(items=items, next_cursor=next_cursor)
+        return ItemPage(items=items, next_cursor=next_cursor, total=self.index.count(query))
 
     async def jobs(self, query: JobQuery) -> JobPage:
         await self.fresh()
@@ -100,6 +102,11 @@ class ListService:
         """The matching labels, each with its number of unarchived jobs."""
         await self.fresh()
         return self.index.labels(query)
+
+    async def stats(self, query: StatsQuery) -> Stats:
+        """The time series of the stored runs."""
+        await self.fresh()
+        return self.index.stats(query)
 
     async def waits(self, query: WaitQuery) -> tuple[Sequence[tuple[WaitingNode, Any]], bool]:
         """The nodes that wait for input, longest wait first, each with its prompt; and whether there are more."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyoco_server.domain.queries.cursors import Place, Tail, Walk
-from pyoco_server.ports import Listed, RunIndex, RunQuery
+from pyoco_server.ports import Listed, RunIndex, RunQuery, SearchPage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,17 +37,24 @@ def page(index: RunIndex, query: RunQuery, place: Place) -> Page:
 
 
 def _walk(index: RunIndex, query: RunQuery, place: Walk) -> Page:
-    # One more than asked for: so the last page knows that it is the last.
-    found = index.rows(replace(query, limit=query.limit + 1, before=place.before))
-    items = [(run, Walk(mark=place.mark, before=run.key)) for run in found[: query.limit]]
-    if len(found) > query.limit:
-        return Page(items=items, next=items[-1][1])
+    found, unread = _found(index, replace(query, before=place.before))
+    items = [(run, Walk(mark=place.mark, before=run.key)) for run in found]
+    if unread is not None:
+        return Page(items=items, next=Walk(mark=place.mark, before=unread))
     rest = replace(query, limit=query.limit - len(items))
     tail = _tail(index, rest, Tail(mark=place.mark, after="", upto=index.last_run_id()))
     here = {run.run_id for run, _ in items}
     return Page(
         items=[*items, *((run, behind) for run, behind in tail.items if run.run_id not in here)], next=tail.next
     )
+
+
+def _found(index: RunIndex, query: RunQuery) -> SearchPage:
+    if query.error is not None:
+        return index.search(query)
+    # One more than asked for: so the last page knows that it is the last.
+    found = index.rows(replace(query, limit=query.limit + 1))
+    return SearchPage(found[: query.limit], found[query.limit - 1].key if len(found) > query.limit else None)
 
 
 def _tail(index: RunIndex, query: RunQuery, place: Tail) -> Page:

@@ -19,7 +19,9 @@ from pyoco_server.domain.execution.commands import (
     CreateExecution,
     FailExecution,
     FailNode,
+    PutNodeWaiting,
     ReportNodeProgress,
+    ResumeNode,
     StartExecution,
     StartNode,
     SucceedNode,
@@ -154,6 +156,18 @@ def test_progress_of_a_running_task_is_at_the_top_and_in_its_record() -> None:
 
     assert snapshot["progress"] == {NODE: 42}
     assert (snapshot["task_records"][NODE]["progress"], snapshot["task_records"][NODE]["message"]) == (42, "further")
+
+
+def test_a_record_tells_since_when_its_task_waits() -> None:
+    waits = (*HALFWAY, PutNodeWaiting(at=5.0, node_id=NODE, wait_key="approval-1"))
+    resumed = ResumeNode(at=6.0, node_id=NODE, resume_key="approval-1")
+
+    assert _stored(after(*waits))["task_records"][NODE]["waiting_since"] == 5.0
+    assert "waiting_since" not in _stored(after(*waits, resumed))["task_records"][NODE]
+    assert (
+        "waiting_since"
+        not in _stored(after(*waits, FailExecution(at=6.0, error=Failure(code="E", message=""))))["task_records"][NODE]
+    )
 
 
 def test_progress_of_a_finished_task_is_only_in_its_record() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any
 
 from typer import Option
@@ -22,9 +23,14 @@ RUNS = Table(
     ("ERROR", "error", first_line),
 )
 
+# As many as the gateway lists.
+DEFAULT_LIMIT = 50
+
 UpdatedAfterOption = Annotated[
     str | None, Option("--updated-after", metavar="TIME", help="Only runs that changed after this time.")
 ]
+ErrorOption = Annotated[str | None, Option("--error", metavar="TEXT", help="Only runs whose error contains this text.")]
+PrefixOption = Annotated[str | None, Option("--id-prefix", metavar="ID", help="Only runs whose id begins with this.")]
 DigestOption = Annotated[str | None, Option("--workflow-yaml-sha256", "--sha256", help="Only of this flow.yaml.")]
 
 
@@ -38,6 +44,8 @@ def list_runs(
     since: opt.SinceOption = None,
     until: opt.UntilOption = None,
     updated_after: UpdatedAfterOption = None,
+    id_prefix: PrefixOption = None,
+    error: ErrorOption = None,
     workflow_yaml_sha256: DigestOption = None,
     limit: opt.LimitOption = None,
     cursor: opt.CursorOption = None,
@@ -47,15 +55,17 @@ def list_runs(
     """List runs, last changed first; as JSON an array, with --cursor ("" to begin) an object with the next cursor."""
     changed_after = opt.given_time("--updated-after", updated_after)
     filters: dict[str, Any] = {"status": status, "flow": flow, "tag": tag, "tags": opt.split_labels(tags)}
-    filters |= {"limit": limit, "include": include or None, **opt.submitted(since, until)}
+    filters |= {"limit": limit, "include": include or None, "id_prefix": id_prefix, **opt.submitted(since, until)}
+    is_array = (cursor, updated_after, workflow_yaml_sha256) == (None, None, None)
     with connected(target) as client:
-        if (cursor, updated_after, workflow_yaml_sha256) == (None, None, None) and form == "json":
-            found: Any = client.list_runs(**filters)
+        if is_array and error is not None:
+            # Pages of a search may be short: the first of several can be empty.
+            found: Any = list(islice(client.iter_runs(**filters, error=error), limit or DEFAULT_LIMIT))
+        elif is_array and form == "json":
+            found = client.list_runs(**filters)
         else:
-            digest = workflow_yaml_sha256
-            found = client.list_runs_vnext(
-                **filters, updated_after=changed_after, cursor=cursor, workflow_yaml_sha256=digest
-            )
+            others: dict[str, Any] = {"cursor": cursor, "error": error, "workflow_yaml_sha256": workflow_yaml_sha256}
+            found = client.list_runs_vnext(**filters, updated_after=changed_after, **others)
     show(form, found, RUNS, known=RunSummary.__annotations__)
 
 

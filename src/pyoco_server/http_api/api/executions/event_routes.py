@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated
+from typing import Annotated, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 
 from pyoco_server.domain.auth.caller import Caller
 from pyoco_server.domain.auth.scopes import Scope
-from pyoco_server.domain.ids import RunId, parse_run_id
+from pyoco_server.domain.ids import MAX_NODE_ID_CHARS, RunId, parse_run_id
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.api.executions import schemas, translate
 from pyoco_server.http_api.api.executions.routes import ExecutionIdPath, shown
@@ -19,7 +19,13 @@ from pyoco_server.http_api.dependencies import CallerDep, ExecutionsDep, HolderD
 from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.responses import json_response, streams
 from pyoco_server.services.context import Stores
-from pyoco_server.services.projections.event_history import START, EventEntry, EventPosition, events_after
+from pyoco_server.services.projections.event_history import (
+    START,
+    EventEntry,
+    EventPosition,
+    events_after,
+    selected_events,
+)
 from pyoco_server.services.streaming.topics import RunTopics
 
 router = APIRouter(prefix="/executions", tags=["executions"])
@@ -58,6 +64,11 @@ async def list_events(
         str | None, Query(max_length=64, description="The `nextCursor` of the page before, or the id of an event.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="Of a page; a stream has no limit.")] = 200,
+    order: Annotated[Literal["asc", "desc"], Query(description="Of pages: `desc` begins with the newest.")] = "asc",
+    node_id: Annotated[
+        str | None,
+        Query(alias="nodeId", max_length=MAX_NODE_ID_CHARS, description="Of pages: only the events of this node."),
+    ] = None,
     last_event_id: streams.LastEventId = None,
 ) -> Response:
     """The events of an execution, in order."""
@@ -66,7 +77,12 @@ async def list_events(
         after = translate.place_in(last_event_id) or _place(cursor)
         return await streams.EventStream.of(_events(stores, topics, run_id, caller, holder, after))
     await executions.look(run_id, tenant_filter=caller.tenant_filter)
-    found, more = await events_after(stores.events, run_id, _place(cursor), limit)
+    if order == "asc" and node_id is None:
+        found, more = await events_after(stores.events, run_id, _place(cursor), limit)
+    else:
+        found, more = await selected_events(
+            stores.events, run_id, _place(cursor), limit, node_id=node_id, is_newest_first=order == "desc"
+        )
     following = translate.place_out(found[-1].place) if more else None
     return json_response(
         translate.page_out([translate.event_out(item) for item in found], following, executionId=run_id)

@@ -188,7 +188,7 @@ async def get_execution(
     include: Annotated[
         Literal["records", "graph"] | None,
         Query(
-            description="`records`: every output, however many; `graph`: also its nodes and edges, as far as they are known."
+            description="`records`: every output, however many; `graph`: also its nodes and edges, if they are known."
         ),
     ] = None,
 ) -> Response:

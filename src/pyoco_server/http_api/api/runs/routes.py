@@ -118,9 +118,10 @@ async def list_runs(
 ) -> Response:
     """The runs changed last come first; archived ones stay out.
 
-    An array, `[]` when there are none. With `cursor`, `updated_after` or `workflow_yaml_sha256` an object, to be read
-    page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is shown once,
-    and one that changed and still fits at least once in its newer state: behind the oldest come those that moved.
+    An array, `[]` when there are none. With `cursor`, `updated_after`, `error` or `workflow_yaml_sha256` an object, to
+    be read page by page until `next_cursor` is null. However the runs change meanwhile, one that stays as it was is
+    shown once, and one that changed and still fits at least once in its newer state: behind the oldest come those that
+    moved.
     """
     query = asked.of(caller.tenant_filter)
     if not asked.wants_page:

@@ -29,6 +29,7 @@ from pyoco_server.http_api.protocol.fields import (
 RunStatus = Literal["PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELLING", "CANCELLED"]
 TaskStatus = Literal["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"]
 IncludeWord = Literal["records", "full", "all"]
+MAX_SEARCH_CHARS = 200
 
 
 class RunSubmitRequest(Strict, Queued):
@@ -214,6 +215,9 @@ class RunListResponse(BaseModel):
 
     items: list[RunSummary | RunSnapshot]
     next_cursor: str | None = None
+    total: int | None = Field(
+        default=None, description="The number of all matching runs; null with other filters than `status`."
+    )
 
 
 class RunTasks(BaseModel):
@@ -245,6 +249,14 @@ class ListQuery(RangesQuery, Queued):
         allow_inf_nan=False,
         description="Unix seconds: runs that changed later than this. The answer is an object.",
     )
+    error: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_SEARCH_CHARS,
+        description="Runs whose `error` contains this text, in any case. The answer is an object; a page may be short, "
+        "even empty, and have a `next_cursor`.",
+        examples=["connection refused"],
+    )
     cursor: str | None = Field(
         default=None,
         max_length=MAX_CURSOR_CHARS,
@@ -261,7 +273,8 @@ class ListQuery(RangesQuery, Queued):
     @property
     def wants_page(self) -> bool:
         """Whether the answer is an object with a cursor instead of an array."""
-        return not (self.cursor is None and self.updated_after is None and self.workflow_yaml_sha256 is None)
+        given = (self.cursor, self.updated_after, self.workflow_yaml_sha256, self.error)
+        return any(value is not None for value in given)
 
     def of(self, tenant_id: str | None) -> RunQuery:
         """The query of the index, for the runs of this tenant."""
@@ -275,6 +288,7 @@ class ListQuery(RangesQuery, Queued):
             labels=tuple(self.tags or ()),
             workflow_yaml_sha256=None if digest is None else digest.lower(),
             updated_after=self.updated_after,
+            error=self.error,
             submitted_after=self.submitted_after,
             submitted_before=self.submitted_before,
             id_prefix=self.id_prefix,

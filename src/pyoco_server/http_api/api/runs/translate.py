@@ -68,4 +68,5 @@ def list_out(items: Sequence[Item], facts_of: FactsOf) -> bytes:
 
 
 def page_out(page: ItemPage, facts_of: FactsOf) -> bytes:
-    return b'{"items":' + list_out(page.items, facts_of) + b',"next_cursor":' + orjson.dumps(page.next_cursor) + b"}"
+    others = orjson.dumps({"next_cursor": page.next_cursor, "total": page.total})
+    return b'{"items":' + list_out(page.items, facts_of) + b"," + others[1:]
