@@ -88,6 +88,7 @@ from pyoco_server.stores import (
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.tracing.spans import Recorder
 
 INDEX_NAME = "runs.sqlite"
 # Beside the index.
@@ -120,12 +121,13 @@ async def open_stores(config: NatsBackendConfig, *, name: str, is_traced: bool =
 
 
 @asynccontextmanager
-async def open_gateway(config: NatsBackendConfig, *, is_traced: bool = False) -> AsyncIterator[Services]:
-    """The services of a gateway, with its own index and its background tasks."""
+async def open_gateway(config: NatsBackendConfig, *, recorder: Recorder | None = None) -> AsyncIterator[Services]:
+    """The services of a gateway, with its own index and its background tasks; with a recorder they make spans."""
+    is_traced = recorder is not None
     async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = stores_on(connection, facts, config, is_traced=is_traced)
         async with (
-            _other_engine(config, stores) as engine,
+            _other_engine(config, stores, recorder) as engine,
             _gateway_on(connection, facts, stores, engine, config, is_traced=is_traced) as services,
         ):
             yield services
@@ -259,7 +261,9 @@ def build_services(
 
 
 @asynccontextmanager
-async def _other_engine(config: NatsBackendConfig, stores: Stores) -> AsyncIterator[BatchEngine | None]:
+async def _other_engine(
+    config: NatsBackendConfig, stores: Stores, recorder: Recorder | None
+) -> AsyncIterator[BatchEngine | None]:
     """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
     if not config.airflow_url:
         yield None
@@ -267,7 +271,7 @@ async def _other_engine(config: NatsBackendConfig, stores: Stores) -> AsyncItera
     # Imported here: httpx would make the start of every worker and gateway slower.
     from pyoco_server.adapters.airflow.engine import AirflowEngine
 
-    engine = AirflowEngine(config, stores.clock, stores.counters)
+    engine = AirflowEngine(config, stores.clock, stores.counters, recorder)
     try:
         yield engine
     finally:

@@ -29,7 +29,7 @@ export default function Approvals() {
     const found = await body(api.GET("/waits", { params: { query }, signal }));
     return { items: found.items, next: found.nextCursor };
   });
-  useRefresh(waits.refresh, EVERY_MS, waits.items.length <= PAGE);
+  useRefresh(() => waits.isLoading || waits.refresh(), EVERY_MS, waits.items.length <= PAGE);
   const count = number(waits.items.length);
   return (
     <>
@@ -57,7 +57,7 @@ export default function Approvals() {
           ))}
         </ul>
       )}
-      {waits.items.length === 0 && (waits.isLoading ? <Loading /> : !waits.problem && <NoWaits />)}
+      {waits.items.length === 0 && (waits.isFirst ? <Loading /> : !waits.problem && <NoWaits />)}
       {waits.hasMore && (
         <p class="table-more">
           <button type="button" onClick={waits.loadMore}>
