@@ -115,7 +115,7 @@ async def test_a_finished_run_is_in_the_time_series_of_its_flow(config: NatsBack
     async with serving(config) as client, open_stores(config, name="w") as stores, at_work(stores, config) as working:
         run_id = await submit(client)
         runner = await working.executor.begun()
-        runner.end("completed")
+        runner.end("completed", at=time.time())
         await wait_for_status(client, run_id, "COMPLETED")
 
         # The index follows.
