@@ -81,7 +81,7 @@ export function JsonView({ value, fileName }: { value: unknown; fileName: string
           label={texts.rows}
           count={rows.length}
           rowHeight={ROW_HEIGHT}
-          {...(hereKey !== undefined && { shown: rows.findIndex((row) => row.kind !== "range" && keyOf(row.path) === hereKey) })}
+          shown={hereKey === undefined ? -1 : rows.findIndex((row) => row.kind !== "range" && keyOf(row.path) === hereKey)}
         >
           {(at) => draw(rows[at]!)}
         </VirtualList>

@@ -41,7 +41,12 @@ function setOwn(values: Partial<Record<"line" | "q" | "task" | "level", string>>
   setQuery(query);
 }
 
-export default function LogPanel({ runId, finished, tasks }: LogProps) {
+/** Another run begins anew. */
+export default function LogPanel(props: LogProps) {
+  return <Panel key={props.runId} {...props} />;
+}
+
+function Panel({ runId, finished, tasks }: LogProps) {
   const texts = t.value.log;
   const { path, query } = place.value;
   const wanted: Wanted = { q: (query.get("q") ?? "").slice(0, 200), task: query.get("task") ?? "", level: query.get("level") ?? "" };
@@ -188,6 +193,7 @@ export default function LogPanel({ runId, finished, tasks }: LogProps) {
   const shownProblem = log.problem ?? problem ?? search.problem ?? filter.problem;
   const fresh = seen > 0 && isLive ? total - seen : 0;
   const hasTasks = tasks.length > 1 && wanted.task === "";
+  const taskChars = Math.min(20, Math.max(4, ...tasks.map((each) => each.length)));
 
   const draws = (row: number) => {
     const number = numberAt(rows, row);
@@ -213,7 +219,7 @@ export default function LogPanel({ runId, finished, tasks }: LogProps) {
   };
 
   return (
-    <div class="log" ref={root}>
+    <div class="log" ref={root} style={{ "--log-task-chars": String(taskChars) }}>
       <Toolbar
         input={input}
         wanted={wanted}

@@ -76,6 +76,7 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
     focus: () => scroller.current?.focus({ preventScroll: true }),
   }));
 
+  useLayoutEffect(() => setHeight(scroller.current?.clientHeight ?? 0), []);
   useEffect(() => {
     const element = scroller.current;
     if (element === null) return undefined;
@@ -95,7 +96,8 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
     };
     const onScroll = (): void => {
       const now = newest.current.box;
-      const expected = scrollTopOf(place.current, total.current, now);
+      // The window may have another height by now.
+      const expected = Math.min(scrollTopOf(place.current, total.current, now), element.scrollHeight - element.clientHeight);
       // What this component sets comes back rounded; anything else is the visitor's.
       if (Math.abs(element.scrollTop - expected) < 1.5) return;
       moveTo(placeAt(element.scrollTop, total.current, now));

@@ -5,14 +5,14 @@ import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } fro
 import { useShortcuts } from "../../components/shortcuts";
 import { hashOf, navigate } from "../../router";
 import { t } from "../../texts";
-import { tracksOf, type Column } from "./columns";
+import { leastWidthOf, NUMBERS, tracksOf, type Column } from "./columns";
 import { RunCard, RunCells } from "./run-row";
 import type { Run } from "./run-list";
 import type { RunsModel } from "./runs-model";
 import { scrollTo, windowOf, type RowWindow } from "./window";
 
-const ROW_HEIGHT = 36;
-const CARD_HEIGHT = 68;
+const ROW_HEIGHT = 34;
+const CARD_HEIGHT = 66;
 const HEAD_HEIGHT = 34;
 /** Rows before the end at which the next page is read. */
 const READ_AHEAD = 100;
@@ -86,7 +86,6 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
     { keys: ["n"], text: texts.keys.newest, run: showWaiting },
   ]);
 
-  const tracks = tracksOf(columns);
   const rows: VNode[] = [];
   for (let index = shown.first; index < shown.end; index += 1) {
     const run = list.at(index);
@@ -105,7 +104,7 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
         aria-label={texts.table}
         aria-rowcount={model.hasMore ? -1 : count + 1}
         tabIndex={0}
-        style={{ "--runs-tracks": tracks }}
+        style={{ "--runs-tracks": tracksOf(columns), "--runs-width": isNarrow ? "0" : leastWidthOf(columns) }}
         onPointerEnter={(event) => (isPointerOver.current = event.pointerType === "mouse")}
         onPointerLeave={() => (isPointerOver.current = false)}
         onKeyDown={(event) => {
@@ -121,7 +120,7 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
               <span class="visually-hidden">{texts.columns.pick}</span>
             </div>
             {isNarrow ? null : columns.map((column) => (
-              <div key={column} role="columnheader" aria-sort={column === "updated" ? "descending" : undefined}>
+              <div key={column} role="columnheader" class={NUMBERS.has(column) ? "number" : ""} aria-sort={column === "updated" ? "descending" : undefined}>
                 {texts.columns[column]}
                 {column === "updated" && <span aria-hidden="true"> ↓</span>}
               </div>
