@@ -84,7 +84,9 @@ def open_page(browser: Browser, deployment: str, complaints: Complaints) -> Iter
         context.set_default_timeout(PATIENCE_MS)
         complaints.watch(context)
         if language != "en":  # that of the gateway
-            context.add_init_script(f"localStorage.setItem('pyoco.language', '{language}')")
+            # The empty page that comes first has no storage.
+            chosen = f"localStorage.setItem('pyoco.language', '{language}')"
+            context.add_init_script(f"if (location.protocol === 'http:') {chosen}")
         page = context.new_page()
         page.goto(f"{address or deployment}/{place}")
         return page

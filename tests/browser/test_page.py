@@ -52,8 +52,8 @@ def test_the_first_page_is_accessible_and_fits(
 
 def test_the_colours_follow_the_system(open_page: OpenPage) -> None:
     light, dark = [
-        open_page(theme=theme).evaluate("getComputedStyle(document.body).backgroundColor")
-        for theme in ("light", "dark")  # type: ignore[arg-type]
+        open_page(theme=theme).evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        for theme in ("light", "dark")
     ]
 
     assert light != dark
@@ -88,6 +88,7 @@ def test_the_page_works_below_a_prefix_that_the_gateway_does_not_know(open_page:
 
         expect(page.get_by_role("heading", level=1)).to_have_text("Workers")
         assert page.url.startswith(f"{address}/")
+        page.close()
 
 
 def test_the_page_works_below_the_root_path_of_the_server(open_page: OpenPage, deployment: str, folder: Path) -> None:
@@ -99,21 +100,22 @@ def test_the_page_works_below_the_root_path_of_the_server(open_page: OpenPage, d
             Program("-m", "uvicorn", "pyoco_server.http_api:create_app", *arguments, cwd=folder, env=environment) as up,
             prefix_proxy(f"http://127.0.0.1:{port}", PREFIX) as address,
         ):
-            up.err.wait_for("Uvicorn running")
+            up.out.wait_for("Uvicorn running")
             page = open_page("#/runs", address=address)
 
             expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
             assert page.evaluate("document.baseURI") == f"{address}/"
+            page.close()
 
 
 def test_what_a_page_complains_about_is_noticed(page: Page, complaints: Complaints) -> None:
     page.evaluate("const script = document.createElement('script'); script.text = '1'; document.head.append(script)")
-    page.evaluate("setTimeout(() => { throw new Error('thrown') })")
-    page.evaluate("fetch('nowhere')")
+    with page.context.expect_event("weberror"):
+        page.evaluate("setTimeout(() => { throw new Error('thrown') })")
     with page.expect_event("console", lambda message: "404" in message.text):
-        page.evaluate("fetch('nowhere/else')")
+        page.evaluate("fetch('nowhere')")
 
     found = "\n".join(complaints.left())
     complaints.allow("")
-    for expected in ("securitypolicyviolation: script-src-elem inline", "exception: Error: thrown", "status of 404"):
+    for expected in ("securitypolicyviolation: script-src-elem inline", "exception: thrown", "status of 404"):
         assert expected in found
