@@ -10390,6 +10390,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "runs": {
+                     *         "PENDING": 3,
+                     *         "RUNNING": 1,
+                     *         "CANCELLING": 0,
+                     *         "COMPLETED": 120,
+                     *         "FAILED": 2,
+                     *         "CANCELLED": 0
+                     *       },
+                     *       "queues": [
+                     *         {
+                     *           "tag": "default",
+                     *           "pending": 3,
+                     *           "oldest_since": 1771415998.25,
+                     *           "workers": 1,
+                     *           "slots": 1,
+                     *           "slots_free": 0
+                     *         }
+                     *       ],
+                     *       "workers": {
+                     *         "RUNNING": 1,
+                     *         "IDLE": 0,
+                     *         "DISCONNECTED": 0,
+                     *         "STOPPED_GRACEFUL": 1,
+                     *         "slots": 1,
+                     *         "slots_busy": 1
+                     *       },
+                     *       "waits": 1,
+                     *       "dead_letters": null,
+                     *       "health": {
+                     *         "status": "ready",
+                     *         "reasons": [],
+                     *         "index_behind": 0
+                     *       },
+                     *       "durability": "fsynced",
+                     *       "retention_sec": 2592000,
+                     *       "version": "1.0.0",
+                     *       "taken_at": 1771416000.617
+                     *     }
+                     */
                     "application/json": components["schemas"]["OverviewOut"];
                 };
             };
@@ -12850,6 +12891,39 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    /**
+                     * @example {
+                     *       "since": 1771412400,
+                     *       "until": 1771416000,
+                     *       "step_sec": 3600,
+                     *       "points": [
+                     *         {
+                     *           "at": 1771412400,
+                     *           "submitted": 5,
+                     *           "completed": 4,
+                     *           "failed": 1,
+                     *           "cancelled": 0,
+                     *           "queue_p50_sec": 0.01091,
+                     *           "queue_p95_sec": 0.1468,
+                     *           "run_p50_sec": 1.091,
+                     *           "run_p95_sec": 4.15
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "submitted": 5,
+                     *         "completed": 4,
+                     *         "failed": 1,
+                     *         "cancelled": 0,
+                     *         "queue_p50_sec": 0.01091,
+                     *         "queue_p95_sec": 0.1468,
+                     *         "run_p50_sec": 1.091,
+                     *         "run_p95_sec": 4.15
+                     *       },
+                     *       "retention_sec": 2592000,
+                     *       "kept_since": 1768824000.617,
+                     *       "taken_at": 1771416000.617
+                     *     }
+                     */
                     "application/json": components["schemas"]["StatsOut"];
                 };
             };

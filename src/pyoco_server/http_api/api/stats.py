@@ -123,7 +123,8 @@ def _window(params: StatsParams, now: float) -> tuple[float, float]:
     if since >= until:
         raise InvalidRequest("since: it is not before until")
     if until - since > MAX_WINDOW_SEC:
-        raise InvalidRequest(f"since: the window is longer than {MAX_WINDOW_SEC // DAY} days")
+        days = MAX_WINDOW_SEC // DAY
+        raise InvalidRequest(f"since: the window is longer than {days} days")
     return since, until
 
 
