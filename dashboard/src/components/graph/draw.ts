@@ -171,10 +171,12 @@ export class Painter {
     const { context, palette } = this;
     const colours = node.state === undefined ? { ink: palette.edge, soft: palette.raised } : palette.of(node.state);
     if (scale < READABLE) {
-      context.fillStyle = node.state === undefined ? palette.raised : scale < ARROWS ? colours.ink : colours.soft;
+      // Far away only what has happened stands out.
+      const isPlain = node.state === undefined || TOKENS[statusName(node.state)] === undefined;
+      context.fillStyle = scale >= ARROWS ? colours.soft : isPlain ? palette.line : colours.ink;
       context.fillRect(x, y, NODE_WIDTH, NODE_HEIGHT);
-      context.strokeStyle = isSelected ? palette.focus : colours.ink;
-      context.lineWidth = (isSelected ? 3 : 1) / Math.max(scale, 0.05);
+      context.strokeStyle = isSelected ? palette.focus : isPlain ? palette.edge : colours.ink;
+      context.lineWidth = isSelected ? 4 / scale : 0.5 / Math.max(scale, 0.1);
       context.strokeRect(x, y, NODE_WIDTH, NODE_HEIGHT);
       return;
     }

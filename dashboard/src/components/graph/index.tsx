@@ -38,6 +38,8 @@ export interface GraphProps {
 }
 
 const ROW_HEIGHT = 36;
+/** Graphs of up to so many nodes get less of the page. */
+const SMALL = 12;
 const ZOOM_STEP = 1.3;
 const ARROW_KEYS: Readonly<Record<string, Direction>> = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
 
@@ -61,7 +63,7 @@ export default function Graph({ nodes, edges, selected = null, onSelect }: Graph
   };
 
   return (
-    <div class="graph">
+    <div class={`graph${nodes.length <= SMALL ? " graph-small" : ""}`}>
       <div class="graph-side">
         <input
           ref={finder}
