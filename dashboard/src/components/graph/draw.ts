@@ -4,7 +4,7 @@ import { cut, visible } from "../name";
 import { statusMark, statusName, statusText } from "../status";
 import type { GraphEdge, GraphNode } from "./index";
 import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./layout";
-import type { Size, Viewport } from "./viewport";
+import { READABLE, type Size, type Viewport } from "./viewport";
 
 /** Colours of the page as a canvas knows them. */
 export interface Palette {
@@ -29,7 +29,6 @@ export interface Picture {
   readonly isFound: ((node: number) => boolean) | null;
 }
 
-const READABLE = 0.45;
 const ARROWS = 0.3;
 const LABELS = 0.6;
 const RADIUS = 6;
