@@ -33,11 +33,11 @@ export default function CompareView() {
   const one = useSnapshot(a);
   const other = useSnapshot(b);
   const recent = useRuns(one.data ?? other.data, null).data ?? NONE;
-  // Without a second run it is the one before the first.
+  // With one run only it is the second, and the first is the one before it: changes go from the older to the newer.
   const earlier = useRuns(b === "" ? one.data : undefined, one.data?.submitted_at ?? null).data;
   const previous = one.data && b === "" && earlier ? previousOf(one.data, earlier) : undefined;
   useEffect(() => {
-    if (previous) setQuery({ a, b: previous.run_id });
+    if (previous) setQuery({ a: previous.run_id, b: a });
   }, [previous?.run_id]);
   const problem = one.problem ?? other.problem;
   return (
@@ -135,6 +135,8 @@ interface Fact {
   readonly b: ComponentChildren;
   /** undefined: that they differ says nothing. */
   readonly isEqual?: boolean;
+  /** Neither run has it. */
+  readonly isEmpty?: boolean;
 }
 
 function Facts({ a, b }: { a: RunSnapshot; b: RunSnapshot }) {
@@ -143,7 +145,7 @@ function Facts({ a, b }: { a: RunSnapshot; b: RunSnapshot }) {
   const plain = (name: string, of: (run: RunSnapshot) => string | null | undefined): Fact => {
     const [one, other] = [of(a) ?? "", of(b) ?? ""];
     const shown = (text: string) => (text ? <Name text={text} most={60} /> : <span class="muted">–</span>);
-    return { name, a: shown(one), b: shown(other), isEqual: one === other };
+    return { name, a: shown(one), b: shown(other), isEqual: one === other, isEmpty: one === "" && other === "" };
   };
   const timed = (name: string, of: (run: RunSnapshot) => number | null): Fact => {
     const [one, other] = [of(a), of(b)];
@@ -191,7 +193,7 @@ function Facts({ a, b }: { a: RunSnapshot; b: RunSnapshot }) {
           </tr>
         </thead>
         <tbody>
-          {facts.map((fact) => (
+          {facts.filter((fact) => !fact.isEmpty).map((fact) => (
             <tr key={fact.name} class={fact.isEqual === false ? "compare-differs" : ""}>
               <th scope="row">
                 {fact.name}
@@ -212,13 +214,19 @@ function Facts({ a, b }: { a: RunSnapshot; b: RunSnapshot }) {
   );
 }
 
-/** `+1.2s (+40 %)`, in words and colour. */
+/** Changes below this share have no colour: times are never the same twice. */
+const NOTABLE = 0.05;
+/** A share of less says nothing. */
+const SHARE_FROM_SEC = 0.1;
+
+/** `+1.2s (+40 %)`. */
 function Change({ seconds, of }: { seconds: number; of: number }) {
   const texts = t.value.compare;
   if (Math.abs(seconds) < 0.0005) return <span class="muted small">{texts.same}</span>;
-  const share = of > 0 ? ` (${seconds > 0 ? "+" : "−"}${number(Math.abs(seconds / of) * 100)} %)` : "";
+  const isSmall = Math.abs(seconds) < of * NOTABLE;
+  const share = of >= SHARE_FROM_SEC ? ` (${seconds > 0 ? "+" : "−"}${number(Math.abs(seconds / of) * 100)} %)` : "";
   return (
-    <span class={`compare-change small ${seconds > 0 ? "compare-slower" : "compare-faster"}`}>
+    <span class={`compare-change small ${isSmall ? "muted" : seconds > 0 ? "compare-slower" : "compare-faster"}`}>
       {seconds > 0 ? "▲ +" : "▼ −"}
       {duration(Math.abs(seconds))}
       {share}
