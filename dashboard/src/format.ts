@@ -30,6 +30,11 @@ function unit(value: number, name: string, digits = 0): string {
   return formatter(`unit ${name} ${digits}`, (locale) => new Intl.NumberFormat(locale, { style: "unit", unit: name, unitDisplay: "narrow", maximumFractionDigits: digits })).format(value);
 }
 
+/** `6 hours`. */
+export function amount(value: number, name: "minute" | "hour" | "day"): string {
+  return formatter(`amount ${name}`, (locale) => new Intl.NumberFormat(locale, { style: "unit", unit: name, unitDisplay: "long" })).format(value);
+}
+
 /** `340ms`, `4.2s`, `3m 20s`, `2h 5m`, `3d 4h`. */
 export function duration(seconds: number): string {
   const rounded = Math.round(seconds);

@@ -350,10 +350,10 @@ class DashboardMissing(PyocoError, number=126, kind=Kind.NOT_FOUND):
     """this gateway is installed without the dashboard"""
 
     message_ja = "この Gateway には dashboard が含まれていません"
-    hint = "Install it without PYOCO_SKIP_DASHBOARD; in a clone run scripts/build-dashboard and restart it."
+    hint = "Install it without PYOCO_SKIP_DASHBOARD; in a clone run scripts/dashboard build and restart it."
     hint_ja = (
         "PYOCO_SKIP_DASHBOARD を設定せずにインストールしてください。"
-        "clone では scripts/build-dashboard を実行し、再起動してください。"
+        "clone では scripts/dashboard build を実行し、再起動してください。"
     )
 
 

@@ -82,3 +82,13 @@ export function FilterCheck({ name, label }: { name: string; label: string }) {
     </label>
   );
 }
+
+/** A local time without a zone, as the browser's field has it. */
+export function FilterTime({ name, label }: { name: string; label: string }) {
+  return (
+    <label>
+      {label}
+      <input type="datetime-local" value={filterValue(name)} onChange={(event) => setFilter(name, event.currentTarget.value)} />
+    </label>
+  );
+}

@@ -37,18 +37,22 @@ export function useVirtualizer(scroller: RefObject<HTMLElement | null>, { count,
   return virtualizer;
 }
 
-/** Rows of equal height in a scrolling box. `children` draws the row of an index. */
+/** Rows of equal height in a scrolling box. `children` draws the row of an index; that of `shown` is scrolled to. */
 export function VirtualList({
   count,
   rowHeight,
   overscan,
   keyOf,
   label,
+  shown = -1,
   children,
   ...rest
-}: VirtualOptions & { label: string; class?: string; children: (index: number) => ComponentChildren }) {
+}: VirtualOptions & { label: string; shown?: number; class?: string; children: (index: number) => ComponentChildren }) {
   const scroller = useRef<HTMLDivElement>(null);
   const virtualizer = useVirtualizer(scroller, { count, rowHeight, ...(overscan !== undefined && { overscan }), ...(keyOf && { keyOf }) });
+  useEffect(() => {
+    if (shown >= 0) virtualizer.scrollToIndex(shown, { align: "auto" });
+  }, [shown]);
   return (
     <div ref={scroller} class={`virtual-list ${rest.class ?? ""}`} role="list" aria-label={label} tabIndex={0}>
       <div class="virtual-space" style={{ height: `${virtualizer.getTotalSize()}px` }}>

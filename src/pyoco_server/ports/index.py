@@ -10,6 +10,7 @@ from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import IndexPosition, KnownRun, Listed, RunQuery, SearchPage
 from pyoco_server.domain.queries.rows import Change
+from pyoco_server.domain.queries.stats import Stats, StatsQuery
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 
 
@@ -70,6 +71,9 @@ class RunIndex(Protocol):
     def tallies(self, tenant_id: str | None = None) -> Tallies:
         """Histograms of what has happened to runs (of one tenant) since the last reset; they never decrease."""
 
+    def stats(self, query: StatsQuery) -> Stats:
+        """Counters of the stored runs by interval."""
+
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         """Finished runs that ended earlier, oldest first, for retention."""
 
@@ -105,7 +109,7 @@ class RunIndex(Protocol):
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
         """Nodes whose wait or last lease is over at `before`, earliest first."""
 
-    def steps_count(self) -> Mapping[StepKind, int]:
-        """The number of steps of each kind."""
+    def steps_count(self, tenant_id: str | None = None) -> Mapping[StepKind, int]:
+        """The number of steps of each kind (of one tenant)."""
 
     def close(self) -> None: ...

@@ -19,6 +19,7 @@ from pyoco_server.domain.queries.query import (
     folded,
 )
 from pyoco_server.domain.queries.rows import Change, Removed, RunRow, fresh
+from pyoco_server.domain.queries.stats import COUNTERS, Stats, StatsQuery, counted
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, Step, StepKind, WaitingNode, WaitQuery
 
 
@@ -118,6 +119,16 @@ class MemoryRunIndex:
             if tenant_id in (None, theirs)
         )
 
+    def stats(self, query: StatsQuery) -> Stats:
+        points: dict[int, list[int]] = {}
+        total = [0] * COUNTERS
+        for row in self._rows.values():
+            for minute, counter in counted(row.run_times):
+                if query.covers(row.tenant_id, row.flow, row.tag, minute):
+                    points.setdefault(query.start_of(minute), [0] * COUNTERS)[counter] += 1
+                    total[counter] += 1
+        return Stats(points=points, total=total)
+
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         ended = [(row.ended_at, row.run_id) for row in self._rows.values() if row.ended_at is not None]
         return [run_id for at, run_id in sorted(ended) if at < ended_at][:limit]
@@ -187,8 +198,8 @@ class MemoryRunIndex:
         ]
         return [node for _, node in sorted(found, key=lambda item: item[0])[:limit]]
 
-    def steps_count(self) -> Mapping[StepKind, int]:
-        kinds = Counter(step.kind for _, step in self._steps())
+    def steps_count(self, tenant_id: str | None = None) -> Mapping[StepKind, int]:
+        kinds = Counter(step.kind for _, step in self._steps(tenant_id))
         return {kind: kinds[kind] for kind in StepKind}
 
     def close(self) -> None:

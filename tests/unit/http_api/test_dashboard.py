@@ -263,7 +263,7 @@ async def test_without_the_page_the_answer_says_how_to_get_it(opened: Opened, fo
         ]
 
     assert english.status_code == japanese.status_code == 404
-    assert "scripts/build-dashboard" in english.text
+    assert "scripts/dashboard build" in english.text
     assert "含まれていません" in japanese.text
     is_html = accept.startswith("text/html")
     assert english.headers["content-type"].startswith("text/html" if is_html else "application/json")

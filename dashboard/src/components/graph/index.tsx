@@ -76,7 +76,14 @@ export default function Graph({ nodes, edges, selected = null, onSelect }: Graph
         <p class="muted small" role="status">
           {sought ? texts.found(number(found.length), number(nodes.length)) : texts.count(number(nodes.length), number(edges.length))}
         </p>
-        <VirtualList class="graph-list" label={texts.nodes} count={found.length} rowHeight={ROW_HEIGHT} keyOf={(row) => nodes[found[row]!]!.id}>
+        <VirtualList
+          class="graph-list"
+          label={texts.nodes}
+          count={found.length}
+          rowHeight={ROW_HEIGHT}
+          keyOf={(row) => nodes[found[row]!]!.id}
+          shown={found.indexOf(chosen)}
+        >
           {(row) => {
             const node = nodes[found[row]!]!;
             return (

@@ -1,1 +1,18 @@
-export const approvals = {};
+export const approvals = {
+  list: "Nodes that wait for an answer",
+  count: (count: string) => `${count} waiting`,
+  countOrMore: (count: string) => `${count} or more waiting`,
+  graph: "Graph",
+  noPrompt: "It has no prompt.",
+  choices: "Choices",
+  more: "More of the prompt",
+  since: "Waiting since",
+  deadline: "Fails",
+  noDeadline: "no deadline",
+  overdue: "overdue",
+  worker: "Held by",
+  run: "Run",
+  none: "Nothing waits for an answer.",
+  noneHint: "A node of a graph that asks for a decision appears here, with its prompt and choices.",
+  readOnly: "This page is read-only here: answer with pyoco-client approve, or set PYOCO_DASHBOARD_ACTIONS=1 on the gateway.",
+};

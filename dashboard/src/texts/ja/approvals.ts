@@ -1,1 +1,18 @@
-export const approvals = {};
+export const approvals = {
+  list: "回答を待っている node",
+  count: (count: string) => `${count} 件が待機中`,
+  countOrMore: (count: string) => `${count} 件以上が待機中`,
+  graph: "graph",
+  noPrompt: "プロンプトはありません。",
+  choices: "選択肢",
+  more: "プロンプトのその他の内容",
+  since: "待機開始",
+  deadline: "失敗になる時刻",
+  noDeadline: "期限なし",
+  overdue: "期限超過",
+  worker: "担当",
+  run: "run",
+  none: "回答を待っている node はありません。",
+  noneHint: "graph の node が判断を求めると、プロンプトと選択肢がここに表示されます。",
+  readOnly: "このページは読み取り専用です。回答するには pyoco-client approve を使うか、gateway で PYOCO_DASHBOARD_ACTIONS=1 を設定してください。",
+};

@@ -1,1 +1,27 @@
-export const deadLetters = {};
+export const deadLetters = {
+  table: "dead letter の一覧",
+  reason: "理由",
+  anyReason: "すべて",
+  tag: "tag",
+  flow: "flow",
+  number: "番号",
+  when: "日時",
+  error: "エラー",
+  run: "run",
+  worker: "worker",
+  deliveries: "配信回数",
+  actions: "操作",
+  none: "dead letter はありません。",
+  noneHint: "job が失敗した場合、読み取れない場合、終了しないままの場合に残ります。",
+  noneFound: "条件に合う dead letter はありません。",
+  searching: "過去の分を検索中…",
+  noRun: "run の指定なし",
+  wholeError: "エラー全文を表示",
+  reasons: {
+    invalid_job: { name: "不正な job", meaning: "キューのメッセージが job ではありません（JSON でない、または必須項目がない）。", remedy: "メッセージを発行したプログラムを修正してください。再投入はできません。" },
+    flow_not_found: { name: "flow なし", meaning: "job を受け取った worker に、この flow のコードがありません。", remedy: "この tag の worker に flow を配置するか、正しい tag で投入し、その後で再投入してください。" },
+    execution_error: { name: "実行エラー", meaning: "flow が例外を送出した、プロセスが停止した、または制限時間を超えました。", remedy: "run のログを確認し、flow または入力を修正してから再投入してください。" },
+    max_deliver: { name: "未完了", meaning: "許可された回数だけ配信または開始されましたが、終了しませんでした。そのたびに worker が停止したか、job を失っています。", remedy: "worker のログで異常終了やメモリー不足を確認し、解決後に再投入してください。" },
+    other: { name: "その他", meaning: "新しいバージョンの server の理由です。", remedy: "run のログと説明を確認してください。" },
+  },
+};

@@ -12,12 +12,12 @@ block, which costs time and never a result.
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pyoco_server.adapters.sqlite.posting_lists import BLOCK_BITS, Matches
 from pyoco_server.adapters.sqlite.statements import Condition, all_of, json_array
-from pyoco_server.domain.queries.jobs import order_of
 from pyoco_server.domain.queries.query import Ranges
 from pyoco_server.domain.queries.rows import RunRow
 
@@ -51,22 +51,18 @@ class BlockBounds:
     """What a batch adds to the bounds."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, tuple[float, float, bytes, bytes, float, float]] = {}
+        self._seen: dict[int, list[tuple[float, bytes, float]]] = defaultdict(list)
 
-    def widen(self, number: int, row: RunRow) -> None:
-        at, key, submitted_at = row.updated_at, order_of(row.run_id), row.submitted_at
-        known = self._seen.get(number >> BLOCK_BITS, (at, at, key, key, submitted_at, submitted_at))
-        self._seen[number >> BLOCK_BITS] = (
-            min(known[0], at),
-            max(known[1], at),
-            min(known[2], key),
-            max(known[3], key),
-            min(known[4], submitted_at),
-            max(known[5], submitted_at),
-        )
+    def widen(self, number: int, key: bytes, row: RunRow) -> None:
+        self._seen[number >> BLOCK_BITS].append((row.updated_at, key, row.submitted_at))
 
     def flush(self, writer: sqlite3.Connection) -> None:
-        writer.executemany(_WIDEN, [(block, *bounds) for block, bounds in self._seen.items()])
+        bounds = []
+        for block, seen in self._seen.items():
+            updates, keys, submissions = zip(*seen, strict=True)
+            both = [end for values in (updates, keys, submissions) for end in (min(values), max(values))]
+            bounds.append((block, *both))
+        writer.executemany(_WIDEN, bounds)
 
 
 def bounds(reader: sqlite3.Connection, matches: Matches | None, ranges: Ranges) -> Bounds | None:

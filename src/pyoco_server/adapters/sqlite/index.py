@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from pyoco_server.adapters.sqlite import counters, listing, posting_lists, steps
+from pyoco_server.adapters.sqlite import stats as time_series
 from pyoco_server.adapters.sqlite.cache_file import CacheFile
 from pyoco_server.adapters.sqlite.files import RUN_SCHEMA
 from pyoco_server.adapters.sqlite.statements import json_array
@@ -24,6 +25,7 @@ from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import AT_WORK, IndexPosition, KnownRun, Listed, RunQuery, SearchPage
 from pyoco_server.domain.queries.rows import Change, Removed, RunRow, fresh
+from pyoco_server.domain.queries.stats import Stats, StatsQuery
 from pyoco_server.domain.queries.steps import ClaimableNode, DueNode, StepKind, WaitingNode, WaitQuery
 from pyoco_server.errors import IndexUnavailable
 
@@ -138,6 +140,9 @@ class SqliteRunIndex:
     def tallies(self, tenant_id: str | None = None) -> Tallies:
         return self._read(counters.histograms, tenant_id)
 
+    def stats(self, query: StatsQuery) -> Stats:
+        return self._read(time_series.stats, query)
+
     def finished_before(self, ended_at: float, limit: int) -> Sequence[RunId]:
         with self._file.reading() as reader:
             found = reader.execute(
@@ -179,8 +184,8 @@ class SqliteRunIndex:
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
         return self._read(steps.due, before, limit)
 
-    def steps_count(self) -> Mapping[StepKind, int]:
-        return self._read(steps.counts)
+    def steps_count(self, tenant_id: str | None = None) -> Mapping[StepKind, int]:
+        return self._read(steps.counts, tenant_id)
 
     def _store_marks(self, writer: sqlite3.Connection) -> None:
         writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))

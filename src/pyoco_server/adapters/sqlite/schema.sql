@@ -125,6 +125,34 @@ CREATE TABLE histograms (
     PRIMARY KEY (tenant_id, name, label, bucket)
 ) WITHOUT ROWID;
 
+-- Time series of the stored runs (`domain.queries.stats`). Level 0 counts all runs, 1 those of a tenant, 2 those of a
+-- tenant and tag, 3 those of a tenant, tag and flow; what a level does not tell apart is empty.
+CREATE TABLE series (
+    series INTEGER PRIMARY KEY,
+    level INTEGER NOT NULL,
+    flow TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    tenant_id TEXT NOT NULL,
+    UNIQUE (level, flow, tag, tenant_id)
+);
+
+-- An hour of a series: the counters of the whole hour, and those of its minutes. `stats.py` has the encoding. An hour
+-- of zeros has no row.
+CREATE TABLE hours (
+    series INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    counters BLOB NOT NULL,
+    minutes BLOB NOT NULL,
+    PRIMARY KEY (series, start)
+) WITHOUT ROWID;
+
+-- Changes of counters that are not in `hours` yet, by batch: many of them change an hour at once.
+CREATE TABLE uncounted (
+    batch INTEGER PRIMARY KEY,
+    changes INTEGER NOT NULL,
+    counters BLOB NOT NULL
+);
+
 CREATE TABLE position (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     stream_created TEXT NOT NULL,

@@ -30,7 +30,8 @@ _REMOVE_EMPTY_QUEUES = """
     DELETE FROM step_queues WHERE NOT EXISTS (SELECT 1 FROM steps WHERE steps.queue = step_queues.queue)
 """
 _COUNTS = """
-    SELECT kind, sum((SELECT count(*) FROM steps WHERE steps.queue = step_queues.queue)) FROM step_queues GROUP BY kind
+    SELECT kind, sum((SELECT count(*) FROM steps WHERE steps.queue = step_queues.queue)) FROM step_queues
+    WHERE :tenant_id IS NULL OR tenant_id = :tenant_id GROUP BY kind
 """
 
 
@@ -45,6 +46,8 @@ class StepChanges:
 
     def change(self, run: int, row: RunRow | None, *, before: int) -> None:
         """Replace the `before` stored steps of the run by those of the row; None removes them."""
+        if not before and (row is None or not row.steps):
+            return
         stored = {step[2]: step for step in self._writer.execute(_STORED, (run,))} if before else {}
         wanted = [] if row is None else self._wanted(run, row)
         self._puts += [step for step in wanted if stored.pop(step[2], None) != step]
@@ -128,8 +131,8 @@ def due(reader: sqlite3.Connection, before: float, limit: int) -> Sequence[DueNo
     return [DueNode(run_id, node_id, attempt, StepKind(kind)) for run_id, node_id, attempt, kind in found]
 
 
-def counts(reader: sqlite3.Connection) -> Mapping[StepKind, int]:
-    found = dict(reader.execute(_COUNTS).fetchall())
+def counts(reader: sqlite3.Connection, tenant_id: str | None) -> Mapping[StepKind, int]:
+    found = dict(reader.execute(_COUNTS, {"tenant_id": tenant_id}).fetchall())
     return {kind: found.get(kind.value, 0) for kind in StepKind}
 
 

@@ -9,6 +9,7 @@ from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.queries.histograms import Tallies, Waiting
 from pyoco_server.domain.queries.jobs import JobPage, JobQuery, LabelCount, LabelQuery
 from pyoco_server.domain.queries.query import KnownRun, Listed, RunQuery, SearchPage
+from pyoco_server.domain.queries.stats import Stats, StatsQuery
 from pyoco_server.domain.queries.steps import WaitingNode, WaitQuery
 from pyoco_server.tracing.spans import Span, child_span
 
@@ -53,6 +54,10 @@ class TracedRunIndex(SqliteRunIndex):
     def tallies(self, tenant_id: str | None = None) -> Tallies:
         with _span("tallies"):
             return super().tallies(tenant_id)
+
+    def stats(self, query: StatsQuery) -> Stats:
+        with _span("stats"):
+            return super().stats(query)
 
     def waits(self, query: WaitQuery) -> Sequence[WaitingNode]:
         with _span("waits"):

@@ -14,6 +14,7 @@ from pyoco_server.domain.execution.state import MAX_NODE_ATTEMPTS, NodeStatus, S
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.domain.queries.histograms import Times
 from pyoco_server.domain.queries.query import Listed, SnapshotSeen, folded, terms_of
+from pyoco_server.domain.queries.stats import RunTimes
 from pyoco_server.domain.queries.steps import Step, StepKind
 
 MAX_ERROR_CHARS = 500
@@ -129,6 +130,10 @@ class RunRow:
     @property
     def submitted_at(self) -> float:
         return 0.0 if self.times.submitted_at is None else self.times.submitted_at
+
+    @property
+    def run_times(self) -> RunTimes:
+        return RunTimes(self.status, self.submitted_at, self.times.started_at, self.times.ended_at, self.ended_at)
 
     @property
     def listed(self) -> Listed:

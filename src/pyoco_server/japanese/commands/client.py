@@ -87,6 +87,7 @@ TEXTS = {
     ),
     "Only runs that changed after this time.": "この時刻より後に変化した run だけ。",
     "Continue behind a page: its next_cursor or nextCursor.": "前のページの next_cursor か nextCursor。続きを表示します。",
+    "Only runs whose id begins with this.": "id がこの文字列で始まる run だけ。",
     "Only runs whose error contains this text.": "エラーにこの文字列を含む run だけ。",
     "Only of this flow.yaml.": "この flow.yaml の run だけ。",
     "Show a run while it runs, until it ends.": "run の様子を終了まで表示します。",

@@ -30,6 +30,7 @@ UpdatedAfterOption = Annotated[
     str | None, Option("--updated-after", metavar="TIME", help="Only runs that changed after this time.")
 ]
 ErrorOption = Annotated[str | None, Option("--error", metavar="TEXT", help="Only runs whose error contains this text.")]
+PrefixOption = Annotated[str | None, Option("--id-prefix", metavar="ID", help="Only runs whose id begins with this.")]
 DigestOption = Annotated[str | None, Option("--workflow-yaml-sha256", "--sha256", help="Only of this flow.yaml.")]
 
 
@@ -43,6 +44,7 @@ def list_runs(
     since: opt.SinceOption = None,
     until: opt.UntilOption = None,
     updated_after: UpdatedAfterOption = None,
+    id_prefix: PrefixOption = None,
     error: ErrorOption = None,
     workflow_yaml_sha256: DigestOption = None,
     limit: opt.LimitOption = None,
@@ -53,7 +55,7 @@ def list_runs(
     """List runs, last changed first; as JSON an array, with --cursor ("" to begin) an object with the next cursor."""
     changed_after = opt.given_time("--updated-after", updated_after)
     filters: dict[str, Any] = {"status": status, "flow": flow, "tag": tag, "tags": opt.split_labels(tags)}
-    filters |= {"limit": limit, "include": include or None, **opt.submitted(since, until)}
+    filters |= {"limit": limit, "include": include or None, "id_prefix": id_prefix, **opt.submitted(since, until)}
     is_array = (cursor, updated_after, workflow_yaml_sha256) == (None, None, None)
     with connected(target) as client:
         if is_array and error is not None:
