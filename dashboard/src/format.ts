@@ -81,3 +81,13 @@ export function seconds(time: number | string | null | undefined): number | null
   const parsed = Date.parse(time);
   return Number.isNaN(parsed) ? null : parsed / 1000;
 }
+
+/** The day without its year: `Nov 19`. */
+export function localDay(at: number): string {
+  return formatter("day", (locale) => new Intl.DateTimeFormat(locale, { month: "short", day: "numeric" })).format(at * 1000);
+}
+
+/** The time of day, without seconds. */
+export function localHour(at: number): string {
+  return formatter("hour", (locale) => new Intl.DateTimeFormat(locale, { timeStyle: "short" })).format(at * 1000);
+}

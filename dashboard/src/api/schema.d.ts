@@ -2760,6 +2760,19 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * NamedRunOut
+         * @description A run and its status.
+         */
+        NamedRunOut: {
+            /** Run Id */
+            run_id: string;
+            /**
+             * Status
+             * @example COMPLETED
+             */
+            status: string;
+        };
+        /**
          * NodeOut
          * @description A node in its present state.
          */
@@ -3093,6 +3106,11 @@ export interface components {
          * @description Figures about the runs that changed last, of those that the caller may see.
          */
         RecentRuns: {
+            /**
+             * Last
+             * @description The last 10 of them, the one that changed last first.
+             */
+            last: components["schemas"]["NamedRunOut"][];
             /**
              * Last Submitted At
              * @description Unix seconds.
@@ -7502,7 +7520,8 @@ export interface operations {
                      *             "statuses": {},
                      *             "last_submitted_at": null,
                      *             "median_sec": null,
-                     *             "p95_sec": null
+                     *             "p95_sec": null,
+                     *             "last": []
                      *           }
                      *         }
                      *       ],
@@ -7618,7 +7637,8 @@ export interface operations {
                      *         "statuses": {},
                      *         "last_submitted_at": null,
                      *         "median_sec": null,
-                     *         "p95_sec": null
+                     *         "p95_sec": null,
+                     *         "last": []
                      *       },
                      *       "versions": [
                      *         {
