@@ -183,6 +183,7 @@ async def test_dag_runs_of_a_request_that_was_cancelled_without_airflow_are_ende
             await until(partial(shown, client, f"/runs/{run_id}"), lambda run: run["status"] == "CANCELLED")
             progress = await shown(client, f"/pdca/recheck/{request_id}")
             explained = await shown(client, f"/runs/{run_id}/explain")
+            in_japanese = await shown(client, f"/pdca/recheck/{request_id}", {"Accept-Language": "ja"})
             while_away = {run["state"] for run in airflow.runs.values()}
         airflow.is_away = False
         async with serving(config) as client:
@@ -194,6 +195,7 @@ async def test_dag_runs_of_a_request_that_was_cancelled_without_airflow_are_ende
 
     assert while_away == {"queued"}
     assert progress["note"] == "canceled; its batches are stopped as soon as the engine answers"
+    assert in_japanese["note"].startswith("取り消されました")
     assert explained["reasons"][0]["code"] == "cancelled_batches_stopping"
     assert {run["state"] for run in airflow.runs.values()} == {"failed"}
     assert ended["status"] == "CANCELLED"
@@ -201,7 +203,7 @@ async def test_dag_runs_of_a_request_that_was_cancelled_without_airflow_are_ende
     assert explained_later["reasons"][0]["code"] == "cancelled_batches_stopped"
 
 
-async def shown(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
-    answer = await client.get(path)
+async def shown(client: httpx.AsyncClient, path: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+    answer = await client.get(path, headers=headers)
     found: dict[str, Any] = answer.raise_for_status().json()
     return found
