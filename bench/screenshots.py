@@ -184,7 +184,7 @@ def pictures(ids: Mapping[str, str]) -> list[Picture]:
         Picture(name="workers", place="#/workers", ready="default"),
         Picture(name="approvals", place="#/approvals", ready="Ship version"),
         Picture(name="strategy", place=f"#/strategies/{ids['strategy']}", ready="EURUSD"),
-        Picture(name="audit-ja", place="#/audit", ready="anonymous", language="ja"),
+        Picture(name="audit-ja", place="#/audit", ready="release", language="ja"),
         Picture(name="run-phone", place=release, ready="approve", width=390, height=844),
         Picture(name="runs-phone", place="#/runs", ready="ingest_orders", width=390, height=844),
     ]

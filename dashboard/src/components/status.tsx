@@ -9,7 +9,7 @@ const MARKS: Record<StatusName, string> = {
   IDLE: "○",
   READY: "◔",
   RUNNING: "▶",
-  WAITING: "⏸",
+  WAITING: "‖",
   CANCELLING: "◪",
   COMPLETED: "✓",
   SUCCEEDED: "✓",

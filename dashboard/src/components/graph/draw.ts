@@ -4,7 +4,7 @@ import { cut, visible } from "../name";
 import { statusMark, statusName, statusText } from "../status";
 import type { GraphEdge, GraphNode } from "./index";
 import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./layout";
-import type { Size, Viewport } from "./viewport";
+import { READABLE, type Size, type Viewport } from "./viewport";
 
 /** Colours of the page as a canvas knows them. */
 export interface Palette {
@@ -29,7 +29,6 @@ export interface Picture {
   readonly isFound: ((node: number) => boolean) | null;
 }
 
-const READABLE = 0.45;
 const ARROWS = 0.3;
 const LABELS = 0.6;
 const RADIUS = 6;
@@ -171,10 +170,12 @@ export class Painter {
     const { context, palette } = this;
     const colours = node.state === undefined ? { ink: palette.edge, soft: palette.raised } : palette.of(node.state);
     if (scale < READABLE) {
-      context.fillStyle = node.state === undefined ? palette.raised : scale < ARROWS ? colours.ink : colours.soft;
+      // Far away only what has happened stands out.
+      const isPlain = node.state === undefined || TOKENS[statusName(node.state)] === undefined;
+      context.fillStyle = scale >= ARROWS ? colours.soft : isPlain ? palette.line : colours.ink;
       context.fillRect(x, y, NODE_WIDTH, NODE_HEIGHT);
-      context.strokeStyle = isSelected ? palette.focus : colours.ink;
-      context.lineWidth = (isSelected ? 3 : 1) / Math.max(scale, 0.05);
+      context.strokeStyle = isSelected ? palette.focus : isPlain ? palette.edge : colours.ink;
+      context.lineWidth = isSelected ? 4 / scale : 0.5 / Math.max(scale, 0.1);
       context.strokeRect(x, y, NODE_WIDTH, NODE_HEIGHT);
       return;
     }

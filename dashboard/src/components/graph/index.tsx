@@ -11,7 +11,7 @@ import { Status, statusText } from "../status";
 import { VirtualList } from "../virtual-list";
 import { Painter, paletteOf, type Picture } from "./draw";
 import { layoutInput, structureOf, useLayout } from "./use-layout";
-import { centred, type Direction, fitted, isInSight, neighbour, nodeAt, panned, type Size, type Viewport, zoomed } from "./viewport";
+import { centred, type Direction, first, fitted, isInSight, neighbour, nodeAt, panned, type Size, type Viewport, zoomed } from "./viewport";
 import "./graph.css";
 
 export interface GraphNode {
@@ -38,6 +38,8 @@ export interface GraphProps {
 }
 
 const ROW_HEIGHT = 36;
+/** Graphs of up to so many nodes get less of the page. */
+const SMALL = 12;
 const ZOOM_STEP = 1.3;
 const ARROW_KEYS: Readonly<Record<string, Direction>> = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" };
 
@@ -61,7 +63,7 @@ export default function Graph({ nodes, edges, selected = null, onSelect }: Graph
   };
 
   return (
-    <div class="graph">
+    <div class={`graph${nodes.length <= SMALL ? " graph-small" : ""}`}>
       <div class="graph-side">
         <input
           ref={finder}
@@ -164,6 +166,7 @@ function Canvas({
     view.current = to;
     repaint();
   };
+  const begin = (): void => look(first(newest.current.layout, size.current, newest.current.nodes.length));
   const fit = (): void => look(fitted(newest.current.layout, size.current));
   const zoom = (factor: number): void => {
     if (view.current) look(zoomed(view.current, factor, size.current.width / 2, size.current.height / 2));
@@ -184,7 +187,7 @@ function Canvas({
       size.current = { width, height };
       canvas.current!.width = Math.round(width * devicePixelRatio);
       canvas.current!.height = Math.round(height * devicePixelRatio);
-      if (isFirst) fit();
+      if (isFirst) begin();
       // At once: the canvas is empty after its size has changed.
       paint();
     });
@@ -198,7 +201,7 @@ function Canvas({
 
   // A graph that grows while its run goes on is fitted again.
   useLayoutEffect(() => {
-    if (size.current.width > 0) fit();
+    if (size.current.width > 0) begin();
   }, [structure]);
   useEffect(repaint);
   useEffect(() => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 
 import { layoutGraph, NODE_HEIGHT, NODE_WIDTH } from "./layout";
-import { centred, fitted, isInSight, neighbour, nodeAt, panned, zoomed } from "./viewport";
+import { centred, first, fitted, isInSight, neighbour, nodeAt, panned, READABLE, zoomed } from "./viewport";
 
 const canvas = { width: 800, height: 400 };
 // 0 → 1 → 3 and 0 → 2 → 3
@@ -23,6 +23,15 @@ describe("fitting", () => {
   test("an empty graph and a canvas without size have a scale", () => {
     expect(fitted({ width: 0, height: 0 }, { width: 0, height: 0 }).scale).toBeGreaterThan(0);
   });
+});
+
+test("few nodes in a narrow place are readable at first, many are all in sight", () => {
+  const wide = { width: 3000, height: 60 };
+  const narrow = { width: 300, height: 300 };
+
+  expect(first(wide, narrow, 12).scale).toBeGreaterThan(READABLE);
+  expect(first(wide, narrow, 12).left).toBeGreaterThan(0);
+  expect(first(wide, narrow, 1200)).toEqual(fitted(wide, narrow));
 });
 
 test("zooming keeps the point under the pointer", () => {

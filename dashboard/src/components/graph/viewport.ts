@@ -19,6 +19,10 @@ export type Direction = "left" | "right" | "up" | "down";
 const MARGIN = 24;
 const LARGEST_SCALE = 2;
 const SMALLEST_SCALE = 0.01;
+/** Names are drawn from this scale on. */
+export const READABLE = 0.45;
+const READABLE_AT_FIRST = 0.7;
+const FEW_NODES = 60;
 /** A small graph is not shown larger than this when it is fitted. */
 const LARGEST_FIT = 1;
 
@@ -37,6 +41,14 @@ export function fitted(graph: Size, canvas: Size): Viewport {
     left: (canvas.width - graph.width * scale) / 2,
     top: (canvas.height - graph.height * scale) / 2,
   };
+}
+
+/** What is seen first: all of it, or where that would be too small to read and there are few nodes, its beginning. */
+export function first(graph: Size, canvas: Size, nodes: number): Viewport {
+  const all = fitted(graph, canvas);
+  if (all.scale >= READABLE || nodes > FEW_NODES) return all;
+  const scale = READABLE_AT_FIRST;
+  return { scale, left: MARGIN, top: Math.max(MARGIN, (canvas.height - graph.height * scale) / 2) };
 }
 
 /** Larger or smaller by the factor; the point of the canvas stays where it is. */

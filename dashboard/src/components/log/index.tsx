@@ -69,6 +69,7 @@ function Panel({ runId, finished, tasks }: LogProps) {
   const root = useRef<HTMLDivElement>(null);
   const input = useRef<HTMLInputElement>(null);
   const inSight = useRef({ first: 0, last: 0 });
+  const filteredLine = useRef(0);
   const isPicked = useRef(false);
 
   const loader = useMemo(() => {
@@ -103,6 +104,10 @@ function Panel({ runId, finished, tasks }: LogProps) {
   useEffect(() => {
     if (isTargetKnown && !isPicked.current) scroller.current?.show(targetRow);
     isPicked.current = false;
+    // Without its filter the log is shown around what was in sight.
+    if (isFiltered || filteredLine.current === 0) return;
+    if (line === 0) scroller.current?.show(filteredLine.current - 1);
+    filteredLine.current = 0;
   }, [line, isTargetKnown, isFiltered]);
 
   const go = useCallback(
@@ -165,9 +170,10 @@ function Panel({ runId, finished, tasks }: LogProps) {
   const onRows = useCallback(
     (first: number, last: number) => {
       inSight.current = { first, last };
+      filteredLine.current = isFiltered ? numberAt(rows, (first + last) >> 1) : filteredLine.current;
       loader.want(rows, first, last);
     },
-    [loader, rows],
+    [loader, rows, isFiltered],
   );
   const onMoved = useCallback(
     (isAtEnd: boolean) => {

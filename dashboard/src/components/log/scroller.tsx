@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { heightOf, type Measured, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box } from "./geometry";
+import { heightOf, kept, type Measured, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box } from "./geometry";
 
 export const ROW_HEIGHT = 20;
 
@@ -37,12 +37,17 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
   const [, draw] = useState({});
   const place = useRef(0);
   const measured = useRef<Measured | null>(null);
+  const shownBox = useRef<Box | null>(null);
   const total = useRef(0);
   const frame = useRef(0);
 
   const box: Box = { rows, rowHeight: ROW_HEIGHT, height };
+  const before = shownBox.current;
+  const isChanged = before !== null && (before.rows !== rows || before.height !== height);
   if (isFollowing) place.current = rows;
+  else if (isChanged && measured.current) place.current = kept(measured.current, place.current, before, box);
   place.current = Math.min(place.current, rows);
+  shownBox.current = box;
   const { first, last } = rowsAround(place.current, box);
   const newest = useRef({ box, onMoved });
   newest.current = { box, onMoved };

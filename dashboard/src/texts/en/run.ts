@@ -2,7 +2,6 @@ export const run = {
   tabs: { graph: "Graph", timeline: "Timeline", log: "Log", events: "Events", data: "Params and results" },
   tabsLabel: "Parts of the run",
   notFound: "There is no such run, or it is not yours to see.",
-  copyId: "Copy the id",
   compare: "Compare",
   connection: {
     lost: "The connection is lost; reconnecting…",

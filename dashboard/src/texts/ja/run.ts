@@ -2,7 +2,6 @@ export const run = {
   tabs: { graph: "グラフ", timeline: "タイムライン", log: "ログ", events: "event", data: "パラメーターと結果" },
   tabsLabel: "run の表示内容",
   notFound: "この run は存在しないか、参照する権限がありません。",
-  copyId: "ID をコピー",
   compare: "比較",
   connection: {
     lost: "接続が切れました。再接続しています…",
@@ -10,7 +9,7 @@ export const run = {
   },
   facts: {
     submitted: "投入",
-    by: (who: string) => `${who} による`,
+    by: (who: string) => `（${who}）`,
     anonymous: "匿名",
     queued: "待ち時間",
     ran: "実行時間",

@@ -20,6 +20,7 @@ import "./approvals.css";
 type Wait = Schemas["WaitOut"];
 const PAGE = 50;
 const EVERY_MS = 5000;
+const FIRST_CHARS = 500;
 
 export default function Approvals() {
   const texts = t.value.approvals;
@@ -90,7 +91,7 @@ function WaitCard({ wait, onDone }: { wait: Wait; onDone: () => void }) {
         <span class="spring" />
         <AnswerWaitButton wait={wait} onDone={onDone} />
       </header>
-      {question.text ? <LongText text={question.text} /> : question.rest === undefined && <p class="muted">{texts.noPrompt}</p>}
+      {question.text ? <LongText text={question.text} first={FIRST_CHARS} /> : question.rest === undefined && <p class="muted">{texts.noPrompt}</p>}
       {question.choices.length > 0 && (
         <p class="wait-choices">
           <span class="muted">{texts.choices}</span>

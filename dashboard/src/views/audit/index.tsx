@@ -108,7 +108,7 @@ function Resource({ item }: { item: Item }) {
   const { kind, id } = item.resource;
   const to = placeOf(kind, id);
   return (
-    <>
+    <span class="audit-resource">
       <span class="muted small">
         <Name text={kind} />
       </span>{" "}
@@ -125,7 +125,7 @@ function Resource({ item }: { item: Item }) {
           {t.value.audit.tenant} <Name text={item.tenant_id} />
         </span>
       )}
-    </>
+    </span>
   );
 }
 

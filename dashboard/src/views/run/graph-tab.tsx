@@ -148,6 +148,7 @@ function NodeDetails({ run, node }: { run: RunSnapshot; node: string }) {
       {record?.answer !== undefined && <Value title={texts.answer} value={record.answer} fileName={`${node}-answer`} />}
       {record?.output !== undefined && <Value title={texts.output} value={record.output} fileName={`${node}-output`} />}
       <p class="run-node-links">
+        <a href={hashOf(["runs", run.run_id, "log"], { task: node })}>{texts.log}</a>
         <a href={hashOf(["runs", run.run_id, "events"], { nodeId: node })}>{texts.events}</a>
       </p>
     </aside>

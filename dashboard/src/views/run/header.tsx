@@ -20,6 +20,7 @@ import { countsOf, isOver, needsExplanation, type RunSnapshot } from "./model";
 export function RunHeader({ run, shown }: { run: RunSnapshot; shown: RunSnapshot }) {
   const texts = t.value.run;
   const isPast = run !== shown;
+  const [isAsked, setAsked] = useState(false);
   return (
     <header class="run-head">
       <div class="run-title">
@@ -29,19 +30,24 @@ export function RunHeader({ run, shown }: { run: RunSnapshot; shown: RunSnapshot
           </a>
         </h1>
         <Status status={shown.status} isStale={shown.stale} />
+        <span class="run-id">
+          <code>{run.run_id}</code>
+          <CopyButton text={run.run_id} />
+        </span>
         <span class="spring" />
         {!isOver(run) && <CancelRunButton runId={run.run_id} flowName={run.flow_name} />}
-        <a class="button quiet" href={hashOf(["compare"], { a: run.run_id })}>
+        {!isPast && !needsExplanation(run) && (
+          <button type="button" class="quiet" aria-expanded={isAsked} onClick={() => setAsked(!isAsked)}>
+            {texts.explain.ask}
+          </button>
+        )}
+        <a class="run-compare" href={hashOf(["compare"], { a: run.run_id })}>
           {texts.compare}
         </a>
         <CallMenu calls={() => callsOf(run.run_id)} />
       </div>
-      <p class="run-id">
-        <code>{run.run_id}</code>
-        <CopyButton text={run.run_id} label={texts.copyId} />
-      </p>
       <Facts run={shown} />
-      {!isPast && <Explanation key={`${run.run_id} ${run.status}`} run={run} />}
+      {!isPast && (isAsked || needsExplanation(run)) && <Explanation run={run} />}
       <Ending run={shown} />
     </header>
   );
@@ -114,7 +120,7 @@ function Facts({ run }: { run: RunSnapshot }) {
           {!over && !run.worker_alive && <span class="run-warning"> {texts.workerGone}</span>}
         </Fact>
       )}
-      {!over && run.start_time != null && (
+      {!over && run.worker_id && (
         <Fact name={texts.heartbeat}>
           <Time at={run.heartbeat_at} />
         </Fact>
@@ -203,24 +209,14 @@ function Requester({ runId }: { runId: string }) {
 
 const EXPLAIN_MS = 5000;
 
-/** Why the run waits, or ended so; shown without being asked for when something is wrong. */
+/** Why the run waits, or ended so, and what to do. */
 function Explanation({ run }: { run: RunSnapshot }) {
   const texts = t.value.run.explain;
-  const [isAsked, setAsked] = useState(false);
-  const isNeeded = needsExplanation(run);
-  const isChanging = !isOver(run);
   const { data, problem } = useQuery(
     `explain ${run.run_id} ${run.status} ${run.stale}`,
     (signal) => body(api.GET("/runs/{run_id}/explain", { params: { path: { run_id: run.run_id } }, signal })),
-    { isEnabled: isNeeded || isAsked, everyMs: isChanging ? EXPLAIN_MS : 0 },
+    { everyMs: isOver(run) ? 0 : EXPLAIN_MS },
   );
-  if (!isNeeded && !isAsked) {
-    return (
-      <button type="button" class="quiet run-why" onClick={() => setAsked(true)}>
-        {texts.ask}
-      </button>
-    );
-  }
   if (problem && !data) return <ProblemNotice problem={problem} />;
   if (!data) return null;
   return (
@@ -229,10 +225,12 @@ function Explanation({ run }: { run: RunSnapshot }) {
       <ul class="run-reasons">
         {data.reasons.map((reason) => (
           <li key={reason.code + reason.message}>
-            <p dir="auto">{visible(cut(reason.message, 1000))}</p>
+            <p class="pre-line" dir="auto">
+              {lines(reason.message)}
+            </p>
             {reason.hint && (
-              <p class="muted small" dir="auto">
-                {visible(cut(reason.hint, 1000))}
+              <p class="muted small pre-line" dir="auto">
+                {lines(reason.hint)}
               </p>
             )}
           </li>
@@ -243,11 +241,17 @@ function Explanation({ run }: { run: RunSnapshot }) {
   );
 }
 
+const MESSAGE_CHARS = 1000;
+
+function lines(text: string): string {
+  return cut(text, MESSAGE_CHARS).split("\n").map(visible).join("\n");
+}
+
 function Ending({ run }: { run: RunSnapshot }) {
   const texts = t.value.run;
   const how = (word: string | null): string => (word !== null && word in texts.hows ? texts.hows[word as keyof typeof texts.hows] : (word ?? "–"));
   const { cancel, timeout } = run;
-  const lines = run.last_lines ?? [];
+  const lastLines = run.last_lines ?? [];
   return (
     <>
       {cancel && (
@@ -292,10 +296,11 @@ function Ending({ run }: { run: RunSnapshot }) {
             {texts.error.title} {run.error_code && <code>{visible(cut(run.error_code, 80))}</code>}
           </h2>
           <LongText text={run.error} />
-          {lines.length > 0 && (
+          {lastLines.length > 0 && (
             <details open>
               <summary>{texts.error.lastLines}</summary>
-              <LongText text={lines.join("\n")} />
+              <LongText text={lastLines.join("\n")} />
+              <a href={hashOf(["runs", run.run_id, "log"])}>{texts.error.allLines}</a>
             </details>
           )}
         </section>

@@ -8,17 +8,18 @@ import { exactTime } from "../../components/time";
 import { hashOf, place } from "../../router";
 import { t } from "../../texts";
 import type { ViewProps } from "..";
+import LogPanel from "../../components/log";
 import { DataTab } from "./data-tab";
 import { EventsTab } from "./events-tab";
 import { GraphTab } from "./graph-tab";
 import { RunHeader } from "./header";
-import type { TabProps } from "./model";
+import { isOver, type TabProps } from "./model";
 import { setMoment } from "./moment";
 import { TimelineTab } from "./timeline-tab";
 import { useRun } from "./use-run";
 import "./run.css";
 
-const TABS = ["graph", "timeline", "events", "data"] as const;
+const TABS = ["graph", "timeline", "log", "events", "data"] as const;
 type Tab = (typeof TABS)[number];
 
 export default function RunView({ rest }: ViewProps) {
@@ -36,7 +37,7 @@ function RunPage({ runId, tab }: { runId: string; tab: string | undefined }) {
   if (!run) return problem ? <ProblemNotice problem={problem} /> : <Loading />;
   const shown = past.run ?? run;
   const known = TABS.find((each) => each === tab);
-  const current: Tab = known ?? (Object.keys(run.tasks).length > 1 ? "graph" : "data");
+  const current: Tab = known ?? (Object.keys(run.tasks).length > 1 ? "graph" : "log");
   const props: TabProps = { run, shown };
   return (
     <div class="run">
@@ -61,6 +62,7 @@ function RunPage({ runId, tab }: { runId: string; tab: string | undefined }) {
       </nav>
       {current === "graph" && <GraphTab {...props} />}
       {current === "timeline" && <TimelineTab {...props} />}
+      {current === "log" && <LogPanel runId={runId} finished={isOver(run)} tasks={Object.keys(run.tasks)} />}
       {current === "events" && <EventsTab {...props} />}
       {current === "data" && <DataTab {...props} />}
     </div>

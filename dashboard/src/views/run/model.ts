@@ -99,5 +99,6 @@ export function countsOf(run: RunSnapshot): [state: string, count: number][] {
 
 /** Whether the reasons of `explain` are shown without being asked for. */
 export function needsExplanation(run: RunSnapshot): boolean {
-  return run.status === "PENDING" || run.status === "CANCELLING" || run.status === "FAILED" || run.stale === true;
+  if (run.status === "PENDING" || run.status === "CANCELLING" || run.status === "FAILED" || run.stale === true) return true;
+  return !isOver(run) && Object.values(recordsOf(run)).some((record) => record.waiting_since !== undefined);
 }

@@ -17,6 +17,11 @@ export function setMoment(at: string | null): void {
   setQuery(query);
 }
 
+/** Rounded up to a millisecond: the first moment is not before the run. */
+function momentText(at: number): string {
+  return (Math.ceil(at * 1000) / 1000).toFixed(3);
+}
+
 export function MomentSlider({ run, shown }: TabProps) {
   const texts = t.value.run.moment;
   const from = run.submitted_at ?? run.updated_at;
@@ -38,7 +43,7 @@ export function MomentSlider({ run, shown }: TabProps) {
         aria-valuetext={exactTime(at)}
         onInput={(event) => {
           const chosen = Number(event.currentTarget.value);
-          setMoment(chosen >= STEPS ? null : (from + (span * chosen) / STEPS).toFixed(3));
+          setMoment(chosen >= STEPS ? null : momentText(from + (span * chosen) / STEPS));
         }}
       />
       <output class="number" title={utcTime(at)}>

@@ -15,7 +15,8 @@ import type { TabProps } from "./model";
 import { type Bar, type Lane, needsEvents, ticks, timelineOf } from "./timeline";
 import { MAX_EVENTS, useMoments } from "./use-moments";
 
-const ROW_HEIGHT = 32;
+/** 2rem in the styles of the list, whose root font has 15 pixels. */
+const ROW_HEIGHT = 30;
 const MOST_TICKS = 6;
 const LEGEND = ["queued", "attempt", "input"] as const;
 
@@ -37,7 +38,7 @@ export function TimelineTab({ run }: TabProps) {
   const span = Math.max(to - from, 0.001);
   const marks = ticks(span, MOST_TICKS);
   return (
-    <section class="timeline">
+    <section class="timeline" style={{ "--rows": timeline.lanes.length }}>
       <ul class="timeline-legend">
         {LEGEND.map((kind) => (
           <li key={kind}>

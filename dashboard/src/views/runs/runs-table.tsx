@@ -3,6 +3,7 @@
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { useShortcuts } from "../../components/shortcuts";
+import { number } from "../../format";
 import { hashOf, navigate } from "../../router";
 import { t } from "../../texts";
 import { leastWidthOf, NUMBERS, tracksOf, type Column } from "./columns";
@@ -20,6 +21,7 @@ const NARROW = "(max-width: 40rem)";
 
 interface Props {
   readonly model: RunsModel;
+  readonly revision: number;
   readonly columns: readonly Column[];
   readonly picked: readonly string[];
   readonly onPick: (id: string) => void;
@@ -96,7 +98,7 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
   }
   return (
     <div class="runs-frame">
-      <WaitingBar model={model} onShow={showWaiting} />
+      <WaitingBar waiting={list.waiting.size} isBehind={model.isBehind} onShow={showWaiting} />
       <div
         ref={scroller}
         class={`runs-table ${isNarrow ? "runs-narrow" : ""}`}
@@ -175,15 +177,14 @@ function Row({ run, index, rowHeight, columns, isNarrow, isPicked, isActive, onP
   );
 }
 
-function WaitingBar({ model, onShow }: { model: RunsModel; onShow: () => void }) {
+function WaitingBar({ waiting, isBehind, onShow }: { waiting: number; isBehind: boolean; onShow: () => void }) {
   const texts = t.value.runs;
-  const waiting = model.list.waiting.size;
   return (
     <div class="runs-waiting" role="status">
-      {(waiting > 0 || model.isBehind) && (
+      {(waiting > 0 || isBehind) && (
         <button type="button" onClick={onShow}>
           <span aria-hidden="true">↑ </span>
-          {model.isBehind ? texts.behind : waiting === 1 ? texts.waitingOne : texts.waiting(String(waiting))}
+          {isBehind ? texts.behind : waiting === 1 ? texts.waitingOne : texts.waiting(number(waiting))}
         </button>
       )}
     </div>
