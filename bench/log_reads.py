@@ -21,6 +21,8 @@ LINES_PER_CHUNK = 64 * 1024 // LINE_BYTES + 1
 RANGE_BYTES = 64 * 1024
 TEXT = {"Accept": "text/plain"}
 FILL_SEC = 300.0
+SEARCHES = 3
+PART_BYTES = 4 * 1024 * 1024
 
 
 def read_times(stack: Stack, count: int) -> dict[str, float]:
@@ -33,12 +35,18 @@ def read_times(stack: Stack, count: int) -> dict[str, float]:
         long_ms, short_ms = _tails(connection, count, long_id, short_id)
         middle_ms, end_ms = _ranges(connection, count, long_id)
         known_ms, full_ms = _known(connection, count, long_id)
+        line_ms, last_ms = _lines(connection, count, long_id)
+        searches = [_search(connection, long_id) for _ in range(SEARCHES)]
     return {
         "tail": long_ms,
         "tail.share": long_ms / short_ms,
         "range": middle_ms,
         "range.share": middle_ms / end_ms,
         "known.share": known_ms / full_ms,
+        "line": line_ms,
+        "line.share": line_ms / last_ms,
+        "search": p50([search_ms for search_ms, _ in searches]),
+        "search.share": p50([search_ms / whole_ms for search_ms, whole_ms in searches]),
     }
 
 
@@ -61,6 +69,34 @@ def _ranges(connection: Connection, count: int, run_id: str) -> Sequence[float]:
         if len(body) != RANGE_BYTES or _text(first).encode() not in body:
             raise StepFailed(f"the range {headers['Range']} is not what was stored")
     return _in_turn(connection, count, requests)
+
+
+def _lines(connection: Connection, count: int, run_id: str) -> Sequence[float]:
+    path = f"/runs/{run_id}/logs?limit=400"
+    requests = [(f"{path}&from_line={first}", NO_HEADERS) for first in (LONG // 2, LONG - 399)]
+    for (wanted, _), first in zip(requests, (LONG // 2, LONG - 399), strict=True):
+        items = connection.request("GET", wanted).require_ok("lines").json()["items"]
+        if [item["n"] for item in items] != list(range(first, first + 400)):
+            raise StepFailed(f"the lines from {first} on are not what was stored")
+    return _in_turn(connection, count, requests)
+
+
+def _search(connection: Connection, run_id: str) -> tuple[float, float]:
+    """Milliseconds to search the whole log for a text that one line has, and to download it in as large parts."""
+    began = time.perf_counter()
+    found: list[int] = []
+    query = f"q={_text(LONG - 5).rstrip('x').strip().replace(' ', '%20')}"
+    page = connection.request("GET", f"/runs/{run_id}/logs/matches?{query}").require_ok("a search").json()
+    while found.extend(page["numbers"]) or page["scanned_to"] < page["lines"]:
+        more = f"{query}&since_token={page['next_token']}"
+        page = connection.request("GET", f"/runs/{run_id}/logs/matches?{more}").require_ok("a search").json()
+    searched = time.perf_counter()
+    if found != [LONG - 4]:
+        raise StepFailed(f"the search found the lines {found[:10]}")
+    for start in range(0, LONG * LINE_BYTES, PART_BYTES):
+        part = TEXT | {"Range": f"bytes={start}-{start + PART_BYTES - 1}"}
+        connection.request("GET", f"/jobs/{run_id}/logs", headers=part).require_ok("a part of the log")
+    return (searched - began) * 1000, (time.perf_counter() - searched) * 1000
 
 
 def _known(connection: Connection, count: int, run_id: str) -> Sequence[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
 import sys
 import time
@@ -183,7 +184,7 @@ def pictures(ids: Mapping[str, str]) -> list[Picture]:
         Picture(name="workers", place="#/workers", ready="default"),
         Picture(name="approvals", place="#/approvals", ready="Ship version"),
         Picture(name="strategy", place=f"#/strategies/{ids['strategy']}", ready="EURUSD"),
-        Picture(name="audit-ja", place="#/audit", ready="anonymous", language="ja"),
+        Picture(name="audit-ja", place="#/audit", ready="release", language="ja"),
         Picture(name="run-phone", place=release, ready="approve", width=390, height=844),
         Picture(name="runs-phone", place="#/runs", ready="ingest_orders", width=390, height=844),
     ]
@@ -205,14 +206,23 @@ def take(browser: Browser, base: str, picture: Picture, folder: Path) -> None:
 
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
+    parser = argparse.ArgumentParser(prog="scripts/screenshots", description="Takes the pictures of the dashboard.")
+    parser.add_argument("folder", nargs="?", type=Path, default=PICTURES)
+    parser.add_argument("--only", help="names of pictures joined by commas")
+    asked = parser.parse_args()
+    folder: Path = asked.folder
     folder.mkdir(parents=True, exist_ok=True)
     stack = Demo()
     try:
         stack.start("interval", worker_tags=["default"])
         ids = set_scene(stack)
         with chromium() as browser:
-            for picture in pictures(ids):
+            wanted = (
+                pictures(ids)
+                if asked.only is None
+                else [each for each in pictures(ids) if each.name in asked.only.split(",")]
+            )
+            for picture in wanted:
                 print(f"{picture.name} …", file=sys.stderr)
                 take(browser, f"http://127.0.0.1:{stack.port}/", picture, folder)
     finally:

@@ -5,7 +5,7 @@ Without HTTP and broker, which cost the same for every query. The data is made u
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 from pyoco_server.domain.pdca.ids import StrategyId
@@ -58,11 +58,20 @@ def page_ms(table: StrategyTable, query: StrategyQuery, *, count: int) -> float:
     return statistics.median(_after_a_result(table, number, query) for number in range(count))
 
 
-def new_text_ms(table: StrategyTable, *, count: int) -> float:
+def new_texts(count: int) -> dict[str, list[str]]:
+    """Texts to search for the first time, by kind. None contains an earlier one, whose matches would be used."""
+    return {
+        "new_text": [f"ber {nth}" for nth in reversed(range(count))],
+        "new_word": [*FAMILIES, "strategy", "number"],
+        "new_phrase": [f"{family} number" for family in FAMILIES],
+    }
+
+
+def new_text_ms(table: StrategyTable, texts: Iterable[str]) -> float:
     """The median of a page by a text that was not searched before."""
     return statistics.median(
-        _timed_ms(lambda: table.page(StrategyQuery(text=f"ber {nth}", sort_by=SortBy.ID)))  # noqa: B023 — called at once
-        for nth in range(count)
+        _timed_ms(lambda: table.page(StrategyQuery(text=text, sort_by=SortBy.ID)))  # noqa: B023 — called at once
+        for text in texts
     )
 
 

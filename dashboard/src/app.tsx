@@ -26,16 +26,6 @@ export function App() {
   }, [view, texts]);
   return (
     <>
-      <a
-        class="skip-link"
-        href={hashOf(place.value.path, place.value.query)}
-        onClick={(event) => {
-          event.preventDefault();
-          document.getElementById("content")?.focus();
-        }}
-      >
-        {texts.skipToContent}
-      </a>
       <Header view={view} />
       <main id="content" tabIndex={-1}>
         {needsCredential.value ? <SignIn /> : view ? <ShownView key={view.path + String(view.hasRest)} view={view} /> : <NotFound />}
@@ -51,6 +41,16 @@ function Header({ view }: { view: View | undefined }) {
   const texts = t.value.shell;
   return (
     <header class="page-head">
+      <a
+        class="skip-link"
+        href={hashOf(place.value.path, place.value.query)}
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById("content")?.focus();
+        }}
+      >
+        {texts.skipToContent}
+      </a>
       <a class="brand" href="#/">
         <img src="static/favicon.svg" alt="" width="24" height="24" />
         {texts.product}

@@ -30,6 +30,11 @@ function unit(value: number, name: string, digits = 0): string {
   return formatter(`unit ${name} ${digits}`, (locale) => new Intl.NumberFormat(locale, { style: "unit", unit: name, unitDisplay: "narrow", maximumFractionDigits: digits })).format(value);
 }
 
+/** `6 hours`. */
+export function amount(value: number, name: "minute" | "hour" | "day"): string {
+  return formatter(`amount ${name}`, (locale) => new Intl.NumberFormat(locale, { style: "unit", unit: name, unitDisplay: "long" })).format(value);
+}
+
 /** `340ms`, `4.2s`, `3m 20s`, `2h 5m`, `3d 4h`. */
 export function duration(seconds: number): string {
   const rounded = Math.round(seconds);
@@ -75,4 +80,14 @@ export function seconds(time: number | string | null | undefined): number | null
   if (typeof time !== "string") return null;
   const parsed = Date.parse(time);
   return Number.isNaN(parsed) ? null : parsed / 1000;
+}
+
+/** The day without its year: `Nov 19`. */
+export function localDay(at: number): string {
+  return formatter("day", (locale) => new Intl.DateTimeFormat(locale, { month: "short", day: "numeric" })).format(at * 1000);
+}
+
+/** The time of day, without seconds. */
+export function localHour(at: number): string {
+  return formatter("hour", (locale) => new Intl.DateTimeFormat(locale, { timeStyle: "short" })).format(at * 1000);
 }

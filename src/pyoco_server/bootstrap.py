@@ -66,6 +66,7 @@ from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.indexer import Indexer
 from pyoco_server.services.projections.lists import HEAVY_LISTS, ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.projections.overview import OverviewService
 from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
@@ -87,6 +88,7 @@ from pyoco_server.stores import (
     WheelHistory,
     WorkerRegistry,
 )
+from pyoco_server.tracing.spans import Recorder
 
 INDEX_NAME = "runs.sqlite"
 # Beside the index.
@@ -119,12 +121,13 @@ async def open_stores(config: NatsBackendConfig, *, name: str, is_traced: bool =
 
 
 @asynccontextmanager
-async def open_gateway(config: NatsBackendConfig, *, is_traced: bool = False) -> AsyncIterator[Services]:
-    """The services of a gateway, with its own index and its background tasks."""
+async def open_gateway(config: NatsBackendConfig, *, recorder: Recorder | None = None) -> AsyncIterator[Services]:
+    """The services of a gateway, with its own index and its background tasks; with a recorder they make spans."""
+    is_traced = recorder is not None
     async with _connected(config, "pyoco-gateway") as (connection, facts):
         stores = stores_on(connection, facts, config, is_traced=is_traced)
         async with (
-            _other_engine(config, stores) as engine,
+            _other_engine(config, stores, recorder) as engine,
             _gateway_on(connection, facts, stores, engine, config, is_traced=is_traced) as services,
         ):
             yield services
@@ -224,6 +227,7 @@ def build_services(
     batches = BatchDriver(executions, index, engine, roster)
     indexer.on_indexed(batches.on_indexed)
     rate_limiter = RateLimiter(config, roster, stores.clock)
+    readiness = ReadinessService(stores, indexer)
     return Services(
         config=config,
         stores=stores,
@@ -242,9 +246,10 @@ def build_services(
         roster=roster,
         rate_limiter=rate_limiter,
         metrics=MetricsService(lists=lists, fleet=fleet, topics=topics, claims=queue, rate_limiter=rate_limiter),
+        overview=OverviewService(lists=lists, fleet=fleet, readiness=readiness),
         tickets=TicketService(store=stores.tickets, clock=stores.clock, ids=stores.ids),
         dead_letters=DeadLetterService(executions=executions, lists=lists),
-        readiness=ReadinessService(stores, indexer),
+        readiness=readiness,
         batch_engine=engine,
         batches=batches,
         requests=RequestService(executions=executions, strategies=strategies, engine=engine, wake=batches.wake),
@@ -256,7 +261,9 @@ def build_services(
 
 
 @asynccontextmanager
-async def _other_engine(config: NatsBackendConfig, stores: Stores) -> AsyncIterator[BatchEngine | None]:
+async def _other_engine(
+    config: NatsBackendConfig, stores: Stores, recorder: Recorder | None
+) -> AsyncIterator[BatchEngine | None]:
     """The engine outside of this server that runs the batches of PDCA requests; None leaves them to its workers."""
     if not config.airflow_url:
         yield None
@@ -264,7 +271,7 @@ async def _other_engine(config: NatsBackendConfig, stores: Stores) -> AsyncItera
     # Imported here: httpx would make the start of every worker and gateway slower.
     from pyoco_server.adapters.airflow.engine import AirflowEngine
 
-    engine = AirflowEngine(config, stores.clock, stores.counters)
+    engine = AirflowEngine(config, stores.clock, stores.counters, recorder)
     try:
         yield engine
     finally:

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_network
 from itertools import permutations
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -107,6 +108,14 @@ def _is_http_address(value: str) -> bool:
     return is_address and not (parts.username or parts.password or parts.query or parts.fragment)
 
 
+def _are_networks(value: str) -> bool:
+    try:
+        # Raises also for 10.0.0.5/8, of which one cannot say whether it means the address or the network.
+        return value.strip() == "*" or all(ip_network(entry.strip()) for entry in value.split(",") if entry.strip())
+    except ValueError:
+        return False
+
+
 ABOVE_ZERO = Accepts("a number above 0", float, lambda value: 0 < value <= MAX_SECONDS)
 ZERO_OR_MORE = _number("a number from 0", 0)
 # A record that expires while its request is running would let it run twice.
@@ -144,9 +153,7 @@ FLOW_NAME, CLAIM = (
 )
 ACCESS_LOG_LEVEL = _one_of("OFF", "DEBUG", "INFO", "WARNING", read=str.upper)
 SHARE = _number("a number from 0 to 1", 0, 1)
-ADDRESSES = _matching(
-    r"\*|(\s*[0-9A-Fa-f.:]+(/[0-9]{1,3})?\s*(,|$))*", "addresses and networks (10.0.0.0/8) joined by commas, or *"
-)
+ADDRESSES = Accepts("addresses and networks (10.0.0.0/8) joined by commas, or *", str, _are_networks)
 LOG_LEVEL = _one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", read=str.upper)
 
 

@@ -89,6 +89,34 @@ def _fan() -> Flow:
     return first >> [total_task, hostile_task] >> TaskWrapper(Task(func=join, name="join"))
 
 
+def print_texts(texts: list[str], long: int = 0) -> None:
+    """The texts, then a line of so many characters."""
+    for text in texts:
+        print(text)
+    if long:
+        print("x" * long)
+
+
+def print_many(count: int, needle: int) -> None:
+    """Numbered lines; the one with this number has another text."""
+    for number in range(1, count + 1):
+        print("here is the Needle" if number == needle else f"line {number} of many")
+
+
+def print_file(path: str) -> None:
+    """Prints the lines of a growing file, until one of them is `end`."""
+    while not Path(path).exists():
+        time.sleep(0.01)
+    with Path(path).open() as file:
+        line = ""
+        while line != "end\n":
+            line = file.readline()
+            if line.endswith("\n"):
+                print(line, end="")
+            else:
+                time.sleep(0.01)
+
+
 def _flow(name: str, *functions: Any) -> Flow:
     flow = Flow(name=name)
     for function in functions:
@@ -107,6 +135,9 @@ FLOWS = {
     "waits": _flow("waits", wait_for_file),
     "counts": _flow("counts", count),
     "notes": _flow("notes", note_and_wait),
+    "prints": _flow("prints", print_texts, greet),
+    "chatters": _flow("chatters", print_many),
+    "repeats": _flow("repeats", print_file),
 }
 
 

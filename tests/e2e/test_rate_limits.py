@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from support.broker import Broker
-from support.programs import connected, until, up
+from support.programs import address_of, connected, until, up
 
 QUOTA = 120
 SETTINGS = {"PYOCO_RATE_LIMIT_API_READ_PER_MIN": str(QUOTA)}
@@ -52,3 +52,15 @@ def test_a_quota_is_held_over_two_gateways_and_given_back_when_one_is_killed(tmp
     assert QUOTA * 0.9 <= admitted <= QUOTA * 1.1 + took_sec * PER_SEC
     assert forgotten_sec < 5.0
     assert alone >= QUIET_SEC * PER_SEC * 0.9
+
+
+def test_a_gateway_on_all_addresses_knows_its_proxy_and_the_clients_behind_it(tmp_path: Path) -> None:
+    env = {"PYOCO_HTTP_TRUSTED_PROXIES": "127.0.0.1", "PYOCO_RATE_LIMIT_API_READ_PER_MIN": "1"}
+    # The peers of a socket for both kinds of addresses are IPv6 addresses.
+    with up(tmp_path, "--host", "::", env=env) as program:
+        address = f"http://127.0.0.1:{httpx.URL(address_of(program)).port}"
+        with httpx.Client(base_url=address, timeout=30.0) as client:
+            clients = ("198.51.100.7", "198.51.100.7", "198.51.100.8")
+            found = [client.get("/runs", headers={"X-Forwarded-For": one}).status_code for one in clients]
+
+    assert found == [200, 429, 200]

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from pyoco_server.domain.pdca.ids import run_id_of
+from support.airflow_double import PASSWORD, USER, airflow_double
 from support.collector import Collector, ReceivedSpan, collecting
 from support.processes import port_of, reserve_port
 from support.programs import Program, connected, run_of, until, up, worker
@@ -104,6 +105,28 @@ def test_the_batches_of_a_recheck_have_its_trace_and_its_ids(tmp_path: Path, col
     assert (events[0]["requestId"], events[0]["correlationId"]) == (sent.headers["x-request-id"], "ann-7")
     assert f"request {sent.headers['x-request-id']}" in str(printed)
     assert elsewhere.trace_id != TRACE_ID
+
+
+def test_a_dag_run_and_the_calls_that_start_it_are_in_the_trace_of_the_recheck(
+    tmp_path: Path, collector: Collector
+) -> None:
+    headers = {"traceparent": f"00-{TRACE_ID}-{CALLER_SPAN}-01", "Idempotency-Key": "traced-recheck"}
+    body = {"strategies": ["a"], "window": {"lookback_days": 7}, "reason": "test"}
+    with airflow_double() as airflow:
+        airflow_settings = {
+            "PYOCO_AIRFLOW_URL": airflow.url,
+            "PYOCO_AIRFLOW_USER": USER,
+            "PYOCO_AIRFLOW_PASSWORD": PASSWORD,
+        }
+        with traced_up(tmp_path, collector.settings() | airflow_settings) as program, connected(program) as client:
+            client.put("/pdca/strategies/a", json={"title": "A", "instrument": "X"}).raise_for_status()
+            client.post("/pdca/recheck", json=body, headers=headers).raise_for_status()
+            entry = collector.wait_for_span("POST /pdca/recheck")
+            trigger = collector.wait_for_span("airflow trigger")
+
+    assert (trigger.trace_id, trigger.parent_id) == (TRACE_ID, entry.span_id)
+    (dag_run,) = airflow.runs.values()
+    assert dag_run["conf"]["traceparent"] == f"00-{TRACE_ID}-{entry.span_id}-01"
 
 
 def test_spans_have_neither_params_nor_results_nor_messages_of_errors(tmp_path: Path, collector: Collector) -> None:

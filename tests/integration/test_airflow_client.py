@@ -20,7 +20,7 @@ from pyoco_server.config import NatsBackendConfig
 from pyoco_server.errors import EngineDown, EngineMisconfigured, InvalidUsage
 from pyoco_server.services.context import Counters
 from pyoco_server.tracing.opentelemetry import TraceLimit, Tracing
-from support.airflow_double import PASSWORD, USER, AirflowDouble, Cut, Endless, Hold, Reply, airflow_double
+from support.airflow_double import PASSWORD, USER, AirflowDouble, Cut, Endless, Hold, Reply, Slow, airflow_double
 from support.clocks import ManualClock
 from support.peers import unused_address
 
@@ -221,7 +221,17 @@ async def test_an_answer_that_cannot_be_used_is_one_kind_of_error(
 
 
 @pytest.mark.parametrize(
-    "token", [b"{}", b'{"access_token": ""}', b'{"access_token": "a\\nb"}', b'{"access_token": 1}', b"x"], ids=repr
+    "token",
+    [
+        b'{"access_token": "' + b"x" * 1_000_000 + b'"}',
+        b'{"access_token": "' + b"x" * 60_000 + b'"}',
+        b"{}",
+        b'{"access_token": ""}',
+        b'{"access_token": "a\\nb"}',
+        b'{"access_token": 1}',
+        b"x",
+    ],
+    ids=lambda token: repr(token[:30]),
 )
 async def test_a_login_without_a_usable_token_is_an_error(
     airflow: AirflowDouble, client: AirflowClient, token: bytes
@@ -337,6 +347,19 @@ async def test_a_request_without_an_answer_ends(
         await client.call(HEALTH)
 
     assert counters.airflow_requests["health", "unanswered"] == 1
+
+
+@pytest.mark.parametrize("fault", [Slow(), Slow(headers=True), Endless()], ids=repr)
+async def test_a_request_with_an_answer_that_does_not_end_ends(
+    airflow: AirflowDouble, client: AirflowClient, monkeypatch: pytest.MonkeyPatch, fault: Slow | Endless
+) -> None:
+    monkeypatch.setattr(client_module, "REQUEST_TIMEOUT_SEC", 0.5)
+    await client.call(HEALTH)
+    airflow.plan("health", fault)
+
+    async with asyncio.timeout(20):
+        with pytest.raises(EngineDown):
+            (await client.call(HEALTH)).read(dict[str, Any])
 
 
 FAULTS: dict[str, list[Any]] = {

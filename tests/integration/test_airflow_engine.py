@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec import structs
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import format_span_id, format_trace_id
 
 from pyoco_server.adapters.airflow import engine as engine_module
 from pyoco_server.adapters.airflow.engine import AirflowEngine
@@ -17,6 +21,7 @@ from pyoco_server.domain.pdca.strategies import Health
 from pyoco_server.errors import EngineDown, EngineMisconfigured
 from pyoco_server.ports.pdca import BatchState
 from pyoco_server.services.context import Counters
+from pyoco_server.tracing.opentelemetry import TraceLimit, Tracing
 from support.airflow_double import PASSWORD, USER, AirflowDouble, Cut, Endless, Hold, Reply, airflow_double
 from support.clocks import ManualClock
 
@@ -348,3 +353,100 @@ async def test_a_check_ends_in_time_when_airflow_is_silent(
 
     with pytest.raises(EngineDown, match="in time"):
         await engine.check()
+
+
+DEEP = b"[" * 900 + b"]" * 900
+HOSTILE: dict[str, Reply | Endless] = {
+    "an error page": Reply(body=b"<html><h1>502 Bad Gateway</h1></html>", headers={"Content-Type": "text/html"}),
+    "ten megabytes": Reply(body=b'{"value": "' + b"x" * 10_000_000 + b'"}'),
+    "without end": Endless(),
+    "deep": Reply(body=b'{"detail": %b, "value": %b, "dag_runs": %b}' % (DEEP, DEEP, DEEP)),
+    "too deep": Reply(body=b'{"value": ' + b"[" * 30_000),
+    "a refusal that is deep": Reply(status=422, body=b'{"detail": %b}' % DEEP),
+    "a refusal with a number without end": Reply(status=422, body=b'{"detail": {"ctx": %b}}' % (b"9" * 4000)),
+    "a refusal with terminal escapes": Reply(status=400, body=b'{"detail": "\\u001b[31mred\\r\\nforged line"}'),
+    "a refusal without text": Reply(status=400, body=b"\xff\xfe"),
+    "half a character": Reply(body=b'{"value": "\\ud800", "detail": "\\ud800", "state": "\\udfff"}'),
+    "other types": Reply(body=b'{"dag_runs": [null, 1, "x"], "total_entries": "many", "task_instances": {}}'),
+    "more than there is": Reply(body=b'{"dag_runs": [], "total_entries": 99999999999999999999}'),
+    "another encoding": Reply(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"}),
+    "a redirect": Reply(status=308, headers={"Location": "http://169.254.169.254/"}),
+}
+
+
+@pytest.mark.parametrize("endpoint", ["login", "dag", "trigger", "states", "health", "run", "xcom", "tasks", "cancel"])
+@pytest.mark.parametrize("fault", HOSTILE.values(), ids=HOSTILE)
+async def test_whatever_airflow_answers_is_an_outage_or_the_end_of_a_batch(
+    airflow: AirflowDouble, engine: AirflowEngine, endpoint: str, fault: Reply | Endless
+) -> None:
+    one, failed = batch(1), batch(2)
+    airflow.runs = {
+        engine.run_id(each): {"dag_run_id": engine.run_id(each), "state": state}
+        for each, state in ((one, "success"), (failed, "failed"), (batch(3), "running"))
+    }
+    calls: dict[str, Callable[[], Awaitable[object]]] = {
+        "login": lambda: engine.outcome(one),
+        "run": lambda: engine.outcome(one),
+        "xcom": lambda: engine.outcome(one),
+        "dag": engine.check,
+        "health": engine.check,
+        "trigger": lambda: engine.start(batch(4)),
+        "states": lambda: engine.states([one, failed, batch(4)]),
+        "tasks": lambda: engine.outcome(failed),
+        "cancel": lambda: engine.cancel(batch(3)),
+    }
+    airflow.plan(endpoint, fault)
+
+    with suppress(EngineDown):
+        await calls[endpoint]()
+    outcome = await engine.outcome(batch(4))
+
+    assert airflow.asked()[endpoint] >= 1
+    assert outcome.error is not None
+    assert outcome.error.isprintable()
+    assert len(outcome.error) < 400
+
+
+async def test_names_of_tasks_are_one_line(airflow: AirflowDouble, engine: AirflowEngine) -> None:
+    run_id = await ended(airflow, engine, "failed")
+    airflow.failed_tasks[run_id] = ["\x1b[31mred\r\n", "x" * 5000]
+
+    outcome = await engine.outcome(batch())
+
+    assert outcome.error == f"the DAG run {run_id} failed in Airflow (task  [31mred  , {'x' * 100})"
+
+
+TRACE_ID, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+async def test_background_calls_are_spans_of_the_trace_of_their_request(
+    airflow: AirflowDouble, clock: ManualClock
+) -> None:
+    exporter = InMemorySpanExporter()
+    tracing = Tracing(exporter, "test", TraceLimit(0))
+    config = NatsBackendConfig(airflow_url=airflow.url, airflow_user=USER, airflow_password=PASSWORD)
+    engine = AirflowEngine(config, clock, Counters(), tracing)
+    recorded = structs.replace(batch(1), trace=(f"00-{TRACE_ID}-{CALLER}-01", "vendor=1"))
+    unrecorded = structs.replace(batch(2), trace=(f"00-{TRACE_ID}-{CALLER}-00", None))
+
+    for one in (recorded, unrecorded, batch(3)):
+        await engine.start(one)
+        await engine.states([one])
+        await engine.outcome(one)
+        await engine.cancel(one)
+
+    await engine.close()
+    await tracing.close()
+    spans = exporter.get_finished_spans()
+    assert [span.name.removeprefix("airflow ") for span in spans] == [
+        *("login", "trigger"),
+        *("states", "health"),
+        *("run", "xcom"),
+        *("run", "cancel"),
+    ]
+    assert {format_trace_id(span.context.trace_id) for span in spans} == {TRACE_ID}
+    assert {format_span_id(span.parent.span_id) for span in spans if span.parent} == {CALLER}
+    first, second, third = (run["conf"] for run in airflow.runs.values())
+    assert (first["traceparent"], first["tracestate"]) == recorded.trace
+    assert second["traceparent"] == f"00-{TRACE_ID}-{CALLER}-00"
+    assert not {"traceparent", "tracestate"} & third.keys()

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import pytest
 from pyoco_server.bootstrap import open_gateway
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.execution.state import Status
-from pyoco_server.domain.pdca.ids import StrategyId, ulid_of
+from pyoco_server.domain.pdca.ids import StrategyId, run_id_of, ulid_of
 from pyoco_server.services.context import GATEWAY
+from pyoco_server.services.executions import cancel
+from pyoco_server.services.pdca import driver
 from support.airflow_double import PASSWORD, USER, AirflowDouble, Cut, Reply, airflow_double
 from support.broker import Broker
 from support.gateways import gateway_settings, serving, submit
@@ -160,3 +163,45 @@ async def test_a_cancelled_request_ends_its_dag_runs(broker: Broker, tmp_path: P
 
     assert request.status is Status.CANCELED
     assert {run["state"] for run in airflow.runs.values()} == {"failed"}
+
+
+async def test_dag_runs_of_a_request_that_was_cancelled_without_airflow_are_ended_when_it_is_back(
+    broker: Broker, tmp_path: Path, airflow: AirflowDouble, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancel, "UNCONFIRMED_AFTER_GRACE_SEC", 0.1)
+    monkeypatch.setattr(driver, "FIND_STOPPING_EVERY_SEC", 0.1)
+    config = replace(settings(broker, tmp_path, airflow.url), cancel_grace_period_sec=0.0)
+
+    async with asyncio.timeout(120):
+        async with serving(config) as client:
+            await client.put("/pdca/strategies/a", json={"title": "A", "instrument": "X"})
+            request_id = (await ask(client, "0000-0001")).json()["request_id"]
+            run_id = run_id_of(request_id)
+            await until(partial(triggered, airflow), lambda count: count == 1)
+            airflow.is_away = True
+            await client.post(f"/runs/{run_id}/cancel")
+            await until(partial(shown, client, f"/runs/{run_id}"), lambda run: run["status"] == "CANCELLED")
+            progress = await shown(client, f"/pdca/recheck/{request_id}")
+            explained = await shown(client, f"/runs/{run_id}/explain")
+            while_away = {run["state"] for run in airflow.runs.values()}
+        airflow.is_away = False
+        async with serving(config) as client:
+            ended = await until(
+                partial(shown, client, f"/runs/{run_id}"), lambda run: "pdca:stopping" not in run["tags"]
+            )
+            later = await shown(client, f"/pdca/recheck/{request_id}")
+            explained_later = await shown(client, f"/runs/{run_id}/explain")
+
+    assert while_away == {"queued"}
+    assert progress["note"] == "canceled; its batches are stopped as soon as the engine answers"
+    assert explained["reasons"][0]["code"] == "cancelled_batches_stopping"
+    assert {run["state"] for run in airflow.runs.values()} == {"failed"}
+    assert ended["status"] == "CANCELLED"
+    assert "note" not in later
+    assert explained_later["reasons"][0]["code"] == "cancelled_batches_stopped"
+
+
+async def shown(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    answer = await client.get(path)
+    found: dict[str, Any] = answer.raise_for_status().json()
+    return found

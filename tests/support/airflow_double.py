@@ -67,7 +67,14 @@ class Endless:
     """A body that does not end."""
 
 
-Fault = Reply | Cut | Hold | Endless
+@dataclass(frozen=True)
+class Slow:
+    """A body that does not end, byte by byte; with `headers` the headers do not end."""
+
+    headers: bool = False
+
+
+Fault = Reply | Cut | Hold | Endless | Slow
 
 
 class AirflowDouble:
@@ -82,6 +89,7 @@ class AirflowDouble:
         self.xcoms: dict[str, Any] = {}
         self.failed_tasks: dict[str, list[str]] = {}
         self.knows_patterns = True
+        self.is_away = False
         self.requests: list[tuple[str, str, dict[str, str]]] = []
         self.most_at_a_time = 0
         self.entered = threading.Semaphore(0)
@@ -119,6 +127,8 @@ class AirflowDouble:
             self._under_way += 1
             self.most_at_a_time = max(self.most_at_a_time, self._under_way)
             fault = self._faults[endpoint].popleft() if self._faults[endpoint] else None
+            if self.is_away:
+                fault = Reply(status=503)
         self.entered.release()
         try:
             self._answer(handler, fault, endpoint, run_id, parse_qs(parts.query), body)
@@ -131,6 +141,9 @@ class AirflowDouble:
     ) -> None:
         if isinstance(fault, Endless):
             handler.send_endless(self.stopping)
+            return
+        if isinstance(fault, Slow):
+            handler.send_slowly(self.stopping, fault)
             return
         if isinstance(fault, Hold):
             while not fault.until.wait(0.05) and not self.stopping.is_set():
@@ -256,6 +269,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+    def send_slowly(self, stopping: threading.Event, slow: Slow) -> None:
+        self.close_connection = True
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
+        self.wfile.write(b"X-Endless: " if slow.headers else b'\r\n{"value": "')
+        while not stopping.wait(0.01):
+            self.wfile.write(b"x" * (4096 if slow.headers else 1))
 
     def send_endless(self, stopping: threading.Event) -> None:
         self.close_connection = True

@@ -119,6 +119,8 @@ async def every_operation(client: httpx.AsyncClient, config: NatsBackendConfig) 
         await _rechecks(tour, worker)
     await _executions(tour)
     await _wheels(tour)
+    await tour.ask("GET", "/overview")
+    await tour.ask("GET", "/stats", params={"points": 1})
     await tour.ask("GET", "/audit", params={"action": "run.create", "limit": 1})
     return tour.answers
 

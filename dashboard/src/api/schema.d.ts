@@ -779,6 +779,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Overview
+         * @description Runs by status, queues by tag, workers by state, waiting nodes, dead letters and the health of this gateway.
+         *
+         *     503 while the broker is away or the index is being built: `GET /ready` says why.
+         */
+        get: operations["get_overview_overview_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/pdca/recheck": {
         parameters: {
             query?: never;
@@ -1091,6 +1113,28 @@ export interface paths {
          * @description Store and queue a run of the flow in a flow.yaml. Nothing of it is imported here; a bad file is a 422.
          */
         post: operations["submit_run_yaml_runs_yaml_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Stats
+         * @description How many runs were submitted and ended, how long they waited and ran, by intervals of a window.
+         *
+         *     Only runs that are stored count: `kept_since` says whether the window is longer than they are kept.
+         */
+        get: operations["get_stats_stats_get"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2020,6 +2064,27 @@ export interface components {
             workers: number;
         };
         /**
+         * GatewayHealth
+         * @description Whether this gateway accepts runs, and how far its index is.
+         */
+        GatewayHealth: {
+            /**
+             * Index Behind
+             * @description Changes of runs that are stored and not in the index yet, at most.
+             */
+            index_behind: number;
+            /**
+             * Reasons
+             * @description Why it is not ready.
+             */
+            reasons: components["schemas"]["Problem"][];
+            /**
+             * Status
+             * @enum {string}
+             */
+            status: "ready" | "unready";
+        };
+        /**
          * GraphList
          * @description One page, by id; the last one has no `nextCursor`.
          */
@@ -2695,6 +2760,19 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * NamedRunOut
+         * @description A run and its status.
+         */
+        NamedRunOut: {
+            /** Run Id */
+            run_id: string;
+            /**
+             * Status
+             * @example COMPLETED
+             */
+            status: string;
+        };
+        /**
          * NodeOut
          * @description A node in its present state.
          */
@@ -2750,6 +2828,54 @@ export interface components {
             workerId?: string | null;
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * OverviewOut
+         * @description The present. Parts that the caller's scopes do not cover are null.
+         */
+        OverviewOut: {
+            /**
+             * Dead Letters
+             * @description null without `dlq:read`, and for a caller of one tenant: they are those of all tenants.
+             */
+            dead_letters: number | null;
+            /**
+             * Durability
+             * @description When a run counts as stored.
+             * @enum {string}
+             */
+            durability: "fsynced" | "replicated" | "buffered";
+            health: components["schemas"]["GatewayHealth"];
+            /**
+             * Queues
+             * @description The longest first, then other served tags; 100 at most.
+             */
+            queues: components["schemas"]["QueueOut"][];
+            /**
+             * Retention Sec
+             * @description How long finished runs are kept. 0: for ever.
+             * @example 2592000
+             */
+            retention_sec: number;
+            runs: components["schemas"]["RunCounts"];
+            /**
+             * Taken At
+             * @description Unix seconds.
+             * @example 1771416000
+             */
+            taken_at: number;
+            /**
+             * Version
+             * @default 1.0.0.dev0
+             */
+            version: string;
+            /**
+             * Waits
+             * @description Nodes that wait for input: `GET /waits` lists them.
+             */
+            waits: number;
+            /** @description null without `workers:read`. */
+            workers: components["schemas"]["WorkerCounts"] | null;
         };
         /**
          * PdcaCode
@@ -2890,6 +3016,36 @@ export interface components {
             [key: string]: unknown;
         };
         /**
+         * QueueOut
+         * @description A tag: the runs that wait for a worker of it, and its workers. Those are null without `workers:read`.
+         */
+        QueueOut: {
+            /**
+             * Oldest Since
+             * @description Unix seconds; since when the oldest one has not changed.
+             */
+            oldest_since: number | null;
+            /** Pending */
+            pending: number;
+            /**
+             * Slots
+             * @description How many runs they can execute at a time.
+             */
+            slots: number | null;
+            /** Slots Free */
+            slots_free: number | null;
+            /**
+             * Tag
+             * @example default
+             */
+            tag: string;
+            /**
+             * Workers
+             * @description Running workers that serve the tag.
+             */
+            workers: number | null;
+        };
+        /**
          * Ready
          * @description The gateway accepts runs.
          */
@@ -2950,6 +3106,11 @@ export interface components {
          * @description Figures about the runs that changed last, of those that the caller may see.
          */
         RecentRuns: {
+            /**
+             * Last
+             * @description The last 10 of them, the one that changed last first.
+             */
+            last: components["schemas"]["NamedRunOut"][];
             /**
              * Last Submitted At
              * @description Unix seconds.
@@ -3019,7 +3180,7 @@ export interface components {
             last_update: string;
             /**
              * Note
-             * @description Why it does not go on at present; absent: nothing is known.
+             * @description Why it does not go on at present, or that batches of a canceled request are still to be stopped.
              * @example engine unreachable since 2025-08-24T03:35:00Z
              */
             note?: string | null;
@@ -3150,6 +3311,24 @@ export interface components {
              * @description What the running workers cannot run as it is, as far as they announce it; absent: nothing.
              */
             warnings?: string[] | null;
+        };
+        /**
+         * RunCounts
+         * @description The stored runs by status.
+         */
+        RunCounts: {
+            /** Cancelled */
+            CANCELLED: number;
+            /** Cancelling */
+            CANCELLING: number;
+            /** Completed */
+            COMPLETED: number;
+            /** Failed */
+            FAILED: number;
+            /** Pending */
+            PENDING: number;
+            /** Running */
+            RUNNING: number;
         };
         /**
          * RunHolder
@@ -3482,6 +3661,47 @@ export interface components {
                 [key: string]: "PENDING" | "RUNNING" | "SUCCEEDED" | "FAILED" | "CANCELLED";
             };
         };
+        /**
+         * RunTotals
+         * @description Stored runs by when they were submitted, started and ended. Percentiles are by nearest rank.
+         *
+         *     The queue time is that of runs that started, from their submission; the run time is that of runs that ended, from
+         *     their first start.
+         */
+        RunTotals: {
+            /** Cancelled */
+            cancelled: number;
+            /** Completed */
+            completed: number;
+            /** Failed */
+            failed: number;
+            /**
+             * Queue P50 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            queue_p50_sec: number | null;
+            /**
+             * Queue P95 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            queue_p95_sec: number | null;
+            /**
+             * Run P50 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            run_p50_sec: number | null;
+            /**
+             * Run P95 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            run_p95_sec: number | null;
+            /** Submitted */
+            submitted: number;
+        };
         /** ServedTag */
         ServedTag: {
             /** Slots */
@@ -3494,6 +3714,95 @@ export interface components {
             workers: number;
         } & {
             [key: string]: unknown;
+        };
+        /**
+         * StatsOut
+         * @description Whole intervals that cover the window.
+         */
+        StatsOut: {
+            /**
+             * Kept Since
+             * @description Runs that ended before it are removed and count no longer; null when runs are kept for ever.
+             */
+            kept_since: number | null;
+            /**
+             * Points
+             * @description Every interval, also those without runs.
+             */
+            points: components["schemas"]["StatsPoint"][];
+            /**
+             * Retention Sec
+             * @description How long finished runs are kept. 0: for ever.
+             * @example 2592000
+             */
+            retention_sec: number;
+            /**
+             * Since
+             * @description The beginning of the first interval, in unix seconds.
+             */
+            since: number;
+            /**
+             * Step Sec
+             * @description The length of an interval.
+             * @example 60
+             */
+            step_sec: number;
+            /**
+             * Taken At
+             * @description Unix seconds.
+             * @example 1771416000
+             */
+            taken_at: number;
+            total: components["schemas"]["RunTotals"];
+            /**
+             * Until
+             * @description The end of the last one.
+             */
+            until: number;
+        };
+        /**
+         * StatsPoint
+         * @description An interval.
+         */
+        StatsPoint: {
+            /**
+             * At
+             * @description Its beginning, in unix seconds.
+             * @example 1771416000
+             */
+            at: number;
+            /** Cancelled */
+            cancelled: number;
+            /** Completed */
+            completed: number;
+            /** Failed */
+            failed: number;
+            /**
+             * Queue P50 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            queue_p50_sec: number | null;
+            /**
+             * Queue P95 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            queue_p95_sec: number | null;
+            /**
+             * Run P50 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            run_p50_sec: number | null;
+            /**
+             * Run P95 Sec
+             * @description Within 10 %; null where there was no such run.
+             * @example 1.19
+             */
+            run_p95_sec: number | null;
+            /** Submitted */
+            submitted: number;
         };
         /**
          * StrategyDetail
@@ -4036,6 +4345,24 @@ export interface components {
              * @example 3f2a91c07d4e
              */
             version: string | null;
+        };
+        /**
+         * WorkerCounts
+         * @description The workers that are not hidden, by state, and the slots of the running ones.
+         */
+        WorkerCounts: {
+            /** Disconnected */
+            DISCONNECTED: number;
+            /** Idle */
+            IDLE: number;
+            /** Running */
+            RUNNING: number;
+            /** Slots */
+            slots: number;
+            /** Slots Busy */
+            slots_busy: number;
+            /** Stopped Graceful */
+            STOPPED_GRACEFUL: number;
         };
         /**
          * WorkerPatched
@@ -7193,7 +7520,8 @@ export interface operations {
                      *             "statuses": {},
                      *             "last_submitted_at": null,
                      *             "median_sec": null,
-                     *             "p95_sec": null
+                     *             "p95_sec": null,
+                     *             "last": []
                      *           }
                      *         }
                      *       ],
@@ -7309,7 +7637,8 @@ export interface operations {
                      *         "statuses": {},
                      *         "last_submitted_at": null,
                      *         "median_sec": null,
-                     *         "p95_sec": null
+                     *         "p95_sec": null,
+                     *         "last": []
                      *       },
                      *       "versions": [
                      *         {
@@ -10066,6 +10395,130 @@ export interface operations {
             };
         };
     };
+    get_overview_overview_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "runs": {
+                     *         "PENDING": 3,
+                     *         "RUNNING": 1,
+                     *         "CANCELLING": 0,
+                     *         "COMPLETED": 120,
+                     *         "FAILED": 2,
+                     *         "CANCELLED": 0
+                     *       },
+                     *       "queues": [
+                     *         {
+                     *           "tag": "default",
+                     *           "pending": 3,
+                     *           "oldest_since": 1771415998.25,
+                     *           "workers": 1,
+                     *           "slots": 1,
+                     *           "slots_free": 0
+                     *         }
+                     *       ],
+                     *       "workers": {
+                     *         "RUNNING": 1,
+                     *         "IDLE": 0,
+                     *         "DISCONNECTED": 0,
+                     *         "STOPPED_GRACEFUL": 1,
+                     *         "slots": 1,
+                     *         "slots_busy": 1
+                     *       },
+                     *       "waits": 1,
+                     *       "dead_letters": null,
+                     *       "health": {
+                     *         "status": "ready",
+                     *         "reasons": [],
+                     *         "index_behind": 0
+                     *       },
+                     *       "durability": "fsynced",
+                     *       "retention_sec": 2592000,
+                     *       "version": "1.0.0",
+                     *       "taken_at": 1771416000.617
+                     *     }
+                     */
+                    "application/json": components["schemas"]["OverviewOut"];
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     recheck_pdca_recheck_post: {
         parameters: {
             query?: never;
@@ -12387,6 +12840,133 @@ export interface operations {
             };
             /** @description A body that is too large */
             413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description A host name that is not among `PYOCO_HTTP_ALLOWED_HOSTS` */
+            421: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An invalid request, for example a query parameter that the operation does not have */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description More requests, or more open streams, than this caller may have; `Retry-After` says when to send it again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The server cannot answer at present: try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_stats_stats_get: {
+        parameters: {
+            query?: {
+                /** @description Only runs of this flow. */
+                flow?: string | null;
+                /** @description How many intervals are as long as the window, at most. They are from a minute to a day long, and an hour at least in a window of more than a day. */
+                points?: number;
+                /** @description An hour before `until` by default. */
+                since?: string | null;
+                /** @description Only runs with this routing tag. */
+                tag?: string | null;
+                /** @description Now by default; 31 days after `since` at most. */
+                until?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "since": 1771412400,
+                     *       "until": 1771416000,
+                     *       "step_sec": 3600,
+                     *       "points": [
+                     *         {
+                     *           "at": 1771412400,
+                     *           "submitted": 5,
+                     *           "completed": 4,
+                     *           "failed": 1,
+                     *           "cancelled": 0,
+                     *           "queue_p50_sec": 0.01091,
+                     *           "queue_p95_sec": 0.1468,
+                     *           "run_p50_sec": 1.091,
+                     *           "run_p95_sec": 4.15
+                     *         }
+                     *       ],
+                     *       "total": {
+                     *         "submitted": 5,
+                     *         "completed": 4,
+                     *         "failed": 1,
+                     *         "cancelled": 0,
+                     *         "queue_p50_sec": 0.01091,
+                     *         "queue_p95_sec": 0.1468,
+                     *         "run_p50_sec": 1.091,
+                     *         "run_p95_sec": 4.15
+                     *       },
+                     *       "retention_sec": 2592000,
+                     *       "kept_since": 1768824000.617,
+                     *       "taken_at": 1771416000.617
+                     *     }
+                     */
+                    "application/json": components["schemas"]["StatsOut"];
+                };
+            };
+            /** @description No Host header, several of them, or a malformed one */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No credentials, or a bearer token that is not accepted (with authentication on) */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description An API key that is not accepted, a scope that is missing, or a page of another site */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -15,6 +15,8 @@ export interface Pages<T> {
   readonly items: readonly T[];
   readonly problem: Problem | null;
   readonly isLoading: boolean;
+  /** Nothing has been answered yet. */
+  readonly isFirst: boolean;
   readonly hasMore: boolean;
   loadMore(): void;
   /** From the first page again. */
@@ -26,9 +28,10 @@ interface State<T> {
   readonly next: string | null;
   readonly problem: Problem | null;
   readonly isLoading: boolean;
+  readonly isFirst: boolean;
 }
 
-const EMPTY = { items: [], next: null, problem: null, isLoading: true };
+const EMPTY = { items: [], next: null, problem: null, isLoading: true, isFirst: true };
 
 export function usePages<T>(key: string, read: (cursor: string | null, signal: AbortSignal) => Promise<Page<T>>): Pages<T> {
   const [state, setState] = useState<State<T>>(EMPTY);
@@ -43,10 +46,10 @@ export function usePages<T>(key: string, read: (cursor: string | null, signal: A
     setState((present) => ({ ...present, isLoading: true }));
     try {
       const found = await newest.current(cursor, signal);
-      if (!signal.aborted) setState({ items: [...before, ...found.items], next: found.next, problem: null, isLoading: false });
+      if (!signal.aborted) setState({ items: [...before, ...found.items], next: found.next, problem: null, isLoading: false, isFirst: false });
     } catch (error) {
       if (signal.aborted || isAbort(error)) return;
-      setState((present) => ({ ...present, problem: asProblem(error), isLoading: false }));
+      setState((present) => ({ ...present, problem: asProblem(error), isLoading: false, isFirst: false }));
     }
   }, []);
 
@@ -65,10 +68,11 @@ export function usePages<T>(key: string, read: (cursor: string | null, signal: A
     items: state.items,
     problem: state.problem,
     isLoading: state.isLoading,
+    isFirst: state.isFirst,
     hasMore: state.next !== null,
     loadMore: () => {
       if (!state.isLoading && state.next !== null) void load(state.next, state.items);
     },
-    refresh: () => setAsked(asked + 1),
+    refresh: () => setAsked((before) => before + 1),
   };
 }

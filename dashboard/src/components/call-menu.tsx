@@ -12,10 +12,10 @@ export interface Calls {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** A JSON body. */
   readonly body?: unknown;
-  /** The arguments of pyoco-client. */
-  readonly client: string;
-  /** Python behind `with PyocoHttpClient() as client:`; lines are indented here. */
-  readonly python: string;
+  /** The arguments of pyoco-client; absent where it has no such command. */
+  readonly client?: string;
+  /** Python behind `with PyocoHttpClient() as client:`; lines are indented here. Absent where the SDK has no such method. */
+  readonly python?: string;
 }
 
 /** A word for a POSIX shell. */
@@ -38,11 +38,20 @@ export function curlOf({ path, method = "GET", body }: Calls): string {
   return parts.join(" ");
 }
 
-function clientOf(calls: Calls): string {
-  return `pyoco-client --server ${quoted(page.baseUrl.replace(/\/$/, ""))} ${calls.client}`;
+function clientOf(client: string): string {
+  return `pyoco-client --server ${quoted(page.baseUrl.replace(/\/$/, ""))} ${client}`;
+}
+
+/** A plain request, for what the SDK has no method for. */
+function httpxOf({ path }: Calls): string {
+  const way = page.authWays[0];
+  const headers = way === undefined ? "" : `, headers={${way === "api_key" ? `${pythonText(page.apiKeyHeader)}: os.environ["PYOCO_API_KEY"]` : `"Authorization": f"Bearer {os.environ['PYOCO_TOKEN']}"`}}`;
+  const url = pythonText(new URL(path.replace(/^\//, ""), page.baseUrl).href);
+  return [...(way === undefined ? [] : ["import os", ""]), "import httpx", "", `answer = httpx.get(${url}${headers})`, "answer.raise_for_status()", "print(answer.json())"].join("\n");
 }
 
 function pythonOf(calls: Calls): string {
+  if (calls.python === undefined) return httpxOf(calls);
   const lines = calls.python.split("\n").map((line) => `    ${line}`);
   const server = pythonText(page.baseUrl.replace(/\/$/, ""));
   return ["from pyoco_server.http_client import PyocoHttpClient", "", `with PyocoHttpClient(${server}) as client:`, ...lines].join("\n");
@@ -59,7 +68,7 @@ export function CallMenu({ calls }: { calls: () => Calls }) {
       {shown && (
         <Dialog title={texts.title} onClose={() => setShown(null)}>
           <CallBlock title={texts.curl} text={curlOf(shown)} />
-          <CallBlock title={texts.client} text={clientOf(shown)} />
+          {shown.client !== undefined && <CallBlock title={texts.client} text={clientOf(shown.client)} />}
           <CallBlock title={texts.python} text={pythonOf(shown)} />
           {page.authWays.length > 0 && <p class="muted small">{texts.note}</p>}
         </Dialog>

@@ -10,6 +10,8 @@ export interface Column<T> {
   readonly title: string;
   readonly cell: (row: T) => ComponentChildren;
   readonly isNumber?: boolean;
+  /** Stays on one line. */
+  readonly isShort?: boolean;
   /** Names the row. */
   readonly isHead?: boolean;
   /** The field by which the table can be sorted. */
@@ -65,7 +67,7 @@ export function DataTable<T>({
                       <div class="cell">{column.cell(row)}</div>
                     </th>
                   ) : (
-                    <td key={column.key} role="cell" class={column.isNumber ? "number" : undefined} data-label={column.title}>
+                    <td key={column.key} role="cell" class={column.isNumber ? "number" : column.isShort ? "short" : undefined} data-label={column.title}>
                       <div class="cell">{column.cell(row)}</div>
                     </td>
                   ),

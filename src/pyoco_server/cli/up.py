@@ -167,8 +167,7 @@ class _Gateway(uvicorn.Server):
                 **SOCKETS,
                 log_config=None,
                 access_log=False,
-                proxy_headers=bool(config.http_trusted_proxies),
-                forwarded_allow_ips=config.http_trusted_proxies or None,
+                proxy_headers=False,  # ours reads them
                 lifespan="on",
                 timeout_graceful_shutdown=OPEN_REQUESTS_PATIENCE_SEC,
             )

@@ -23,6 +23,8 @@ from pyoco_server.http_api.api import (
     graphs,
     health,
     metrics,
+    overview,
+    stats,
     wheels,
     whoami,
     workers,
@@ -49,6 +51,7 @@ from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.hosts import HostCheck
 from pyoco_server.http_api.middleware.requests import RequestMiddleware, request_durations
 from pyoco_server.http_api.middleware.tracing import TracingMiddleware
+from pyoco_server.http_api.middleware.trusted_proxies import TrustedProxies, TrustedProxiesMiddleware
 from pyoco_server.http_api.openapi import docs_page
 from pyoco_server.http_api.openapi.document import DocumentedApp
 from pyoco_server.http_api.protocol import query_names
@@ -82,6 +85,8 @@ WITH_ROUTES = (
     pdca_strategies,
     pdca_gui,
     artifacts,
+    overview,
+    stats,
     metrics,
     health,
     dashboard,
@@ -108,7 +113,7 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
             if tracing is not None:
                 opened.push_async_callback(tracing.close)
             try:
-                gateway = open_gateway(settings, is_traced=tracing is not None)
+                gateway = open_gateway(settings, recorder=tracing)
                 app.state.services = await opened.enter_async_context(gateway)
             except PyocoError as error:
                 _log_failed_startup(error)
@@ -154,6 +159,8 @@ def create_app(config: NatsBackendConfig | None = None) -> FastAPI:
     )
     if tracing is not None:
         app.add_middleware(TracingMiddleware, tracing=tracing)
+    if settings.http_trusted_proxies:
+        app.add_middleware(TrustedProxiesMiddleware, proxies=TrustedProxies(settings.http_trusted_proxies))
     return app
 
 

@@ -33,6 +33,7 @@ from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.projections.overview import OverviewService
 from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
 from pyoco_server.services.streaming.topics import RunTopics
@@ -99,6 +100,7 @@ StrategiesDep = Annotated[StrategyService, _service("strategies")]
 WheelsDep = Annotated[WheelService, _service("wheels")]
 FleetDep = Annotated[FleetView, _service("fleet")]
 MetricsDep = Annotated[MetricsService, _service("metrics")]
+OverviewDep = Annotated[OverviewService, _service("overview")]
 TicketsDep = Annotated[TicketService, _service("tickets")]
 ReadinessDep = Annotated[ReadinessService, _service("readiness")]
 AirflowDep = Annotated[EngineWatch | None, _service("airflow")]

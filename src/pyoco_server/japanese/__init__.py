@@ -39,7 +39,18 @@ AREAS = {
     # `--help` of the four programs.
     "commands": ("client", "programs"),
     # The OpenAPI document.
-    "openapi": ("access", "audit", "common", "executions", "fleet", "jobs", "rechecks", "runs", "strategies"),
+    "openapi": (
+        "access",
+        "audit",
+        "common",
+        "executions",
+        "fleet",
+        "jobs",
+        "overview",
+        "rechecks",
+        "runs",
+        "strategies",
+    ),
 }
 
 

@@ -109,7 +109,7 @@ class RunIndex(Protocol):
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
         """Nodes whose wait or last lease is over at `before`, earliest first."""
 
-    def steps_count(self) -> Mapping[StepKind, int]:
-        """The number of steps of each kind."""
+    def steps_count(self, tenant_id: str | None = None) -> Mapping[StepKind, int]:
+        """The number of steps of each kind (of one tenant)."""
 
     def close(self) -> None: ...

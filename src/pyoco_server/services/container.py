@@ -26,6 +26,7 @@ from pyoco_server.services.pdca.strategies import StrategyService
 from pyoco_server.services.projections.explain import ExplainService
 from pyoco_server.services.projections.lists import ListService
 from pyoco_server.services.projections.metrics import MetricsService
+from pyoco_server.services.projections.overview import OverviewService
 from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.readiness import ReadinessService
 from pyoco_server.services.run_logs.read import RunLogService
@@ -54,6 +55,7 @@ class Services:
     roster: GatewayRoster
     rate_limiter: RateLimiter
     metrics: MetricsService
+    overview: OverviewService
     tickets: TicketService
     dead_letters: DeadLetterService
     readiness: ReadinessService

@@ -198,8 +198,8 @@ class MemoryRunIndex:
         ]
         return [node for _, node in sorted(found, key=lambda item: item[0])[:limit]]
 
-    def steps_count(self) -> Mapping[StepKind, int]:
-        kinds = Counter(step.kind for _, step in self._steps())
+    def steps_count(self, tenant_id: str | None = None) -> Mapping[StepKind, int]:
+        kinds = Counter(step.kind for _, step in self._steps(tenant_id))
         return {kind: kinds[kind] for kind in StepKind}
 
     def close(self) -> None:

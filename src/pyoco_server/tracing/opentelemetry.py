@@ -39,7 +39,7 @@ from opentelemetry.trace import Span as OtelSpan
 
 from pyoco_server import __version__
 from pyoco_server.tracing import spans
-from pyoco_server.tracing.spans import NO_SPAN, Attributes, Entry, current_trace
+from pyoco_server.tracing.spans import NO_SPAN, Attributes, Entry, JoinedTrace, current_trace
 from pyoco_server.tracing.trace_context import accepted_tracestate, format_traceparent, parse_traceparent
 
 logger = logging.getLogger(__name__)
@@ -95,12 +95,15 @@ class Tracing:
         state = None if parent is None else accepted_tracestate(carrier[1])
         if self._limit is not None and not self._limit.allows(kind, parent):
             return UnrecordedTrace(None if parent is None else parent[0], state)
-        span = self._tracer.start_span(
-            *(name, _EMPTY if parent is None else _remote(parent, state), _KINDS[kind], attributes),
-            record_exception=False,
-            set_status_on_exception=False,
-        )
-        return EntrySpan(self._tracer, self._ids, span)
+        context = _EMPTY if parent is None else _remote(parent, state)
+        return EntrySpan(self._tracer, self._ids, _start(self._tracer, name, context, attributes, kind))
+
+    def join(self, carrier: tuple[str, str | None]) -> spans.Trace:
+        """`spans.Recorder`."""
+        parent = parse_traceparent(carrier[0])
+        if parent is None or not parent[2] & TraceFlags.SAMPLED:
+            return JoinedTrace(carrier)
+        return LaterTrace(self._tracer, carrier, _remote(parent, accepted_tracestate(carrier[1])))
 
     async def close(self) -> None:
         """Export what is left, for at most `CLOSE_SEC`: an unreachable collector must not keep a process running."""
@@ -173,12 +176,7 @@ class EntrySpan:
     def _start(self, name: str, attributes: Attributes, kind: spans.SpanKind, start_ns: int | None = None) -> OtelSpan:
         if self._context is None:
             self._context = set_span_in_context(self._span, _EMPTY)
-        return self._tracer.start_span(
-            *(name, self._context, _KINDS[kind], attributes),
-            start_time=start_ns,
-            record_exception=False,
-            set_status_on_exception=False,
-        )
+        return _start(self._tracer, name, self._context, attributes, kind, start_ns)
 
 
 class UnrecordedTrace:
@@ -224,6 +222,22 @@ class UnrecordedTrace:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         current_trace.reset(self._token)
+
+
+class LaterTrace(JoinedTrace):
+    """`spans.Trace` of a recorded request that was answered earlier."""
+
+    __slots__ = ("_parent", "_tracer")
+
+    is_recording = True
+
+    def __init__(self, tracer: Tracer, carrier: tuple[str, str | None], parent: Context) -> None:
+        super().__init__(carrier)
+        self._tracer = tracer
+        self._parent = parent
+
+    def child(self, name: str, attributes: Attributes, kind: spans.SpanKind) -> ChildSpan:
+        return ChildSpan(_start(self._tracer, name, self._parent, attributes, kind))
 
 
 class ChildSpan:
@@ -301,6 +315,17 @@ class _Ids(RandomIdGenerator):
     def generate_span_id(self) -> int:
         known, self.next_span_id = self.next_span_id, None
         return super().generate_span_id() if known is None else known
+
+
+def _start(
+    tracer: Tracer, name: str, context: Context, attributes: Attributes, kind: str, start_ns: int | None = None
+) -> OtelSpan:
+    return tracer.start_span(
+        *(name, context, _KINDS[kind], attributes),
+        start_time=start_ns,
+        record_exception=False,
+        set_status_on_exception=False,
+    )
 
 
 def _remote(parent: tuple[int, int, int], state: str | None) -> Context:

@@ -1,7 +1,7 @@
 """The trace of the current request or attempt, for code that knows nothing of OpenTelemetry.
 
-A child span exists only within a recorded request or attempt: background work makes none. Attributes never have params,
-results or secrets.
+A child span exists only within a recorded request or attempt, or in what a gateway does later for such a request
+(`joined` with a recorder). Attributes never have params, results or secrets.
 """
 
 from __future__ import annotations
@@ -121,10 +121,20 @@ class JoinedTrace:
         return NO_SPAN
 
 
+class Recorder(Protocol):
+    """What exports the spans of this process."""
+
+    def join(self, carrier: tuple[str, str | None]) -> Trace:
+        """The trace of an earlier request, for what is done for it later; recorded if the request was."""
+
+
 @contextmanager
-def joined(carrier: tuple[str, str | None] | None) -> Iterator[None]:
-    """What the block sends to other processes joins this trace; None: no trace."""
-    token = current_trace.set(None if carrier is None else JoinedTrace(carrier))
+def joined(carrier: tuple[str, str | None] | None, recorder: Recorder | None = None) -> Iterator[None]:
+    """What the block sends to other processes joins this trace; None: no trace. A recorder also records its spans."""
+    trace: Trace | None = None
+    if carrier is not None:
+        trace = JoinedTrace(carrier) if recorder is None else recorder.join(carrier)
+    token = current_trace.set(trace)
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from pyoco_server.logs import JsonLines
 
 
 @asynccontextmanager
-async def no_broker(config: NatsBackendConfig, *, is_traced: bool) -> AsyncIterator[None]:
+async def no_broker(config: NatsBackendConfig, *, recorder: object) -> AsyncIterator[None]:
     raise BrokerUnavailable("no servers available")
     yield
 
@@ -47,7 +47,7 @@ async def test_a_gateway_that_is_stopped_while_it_connects_logs_no_traceback(
     connecting = asyncio.Event()
 
     @asynccontextmanager
-    async def unreachable(config: NatsBackendConfig, *, is_traced: bool) -> AsyncIterator[None]:
+    async def unreachable(config: NatsBackendConfig, *, recorder: object) -> AsyncIterator[None]:
         connecting.set()
         await asyncio.Event().wait()
         yield
@@ -65,7 +65,7 @@ async def test_a_gateway_that_is_stopped_while_it_connects_logs_no_traceback(
 
 
 @asynccontextmanager
-async def refused(config: NatsBackendConfig, *, is_traced: bool) -> AsyncIterator[None]:
+async def refused(config: NatsBackendConfig, *, recorder: object) -> AsyncIterator[None]:
     raise BrokerRefused("PYOCO_NATS_REPLICAS is 3, but nats is 1 server and no cluster")
     yield
 

@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
     (static / "index-B3x_9aQz.js.br").write_bytes(b"smaller")
     (static / "index-B3x_9aQz.js.gz").write_bytes(gzip.compress(SCRIPT))
     (static / "notices.txt").write_text("preact 11.2.0 (MIT)\n", "utf-8")
-    (static / "icon-00000000.svg").write_text("<svg/>", "utf-8")
+    (static / "favicon.svg").write_text("<svg/>", "utf-8")
     return tmp_path / "files"
 
 
@@ -155,11 +155,18 @@ async def test_only_names_that_change_with_their_content_are_cached_for_ever(ope
     async with opened() as client:
         caching = {
             name: (await client.get(f"/static/{name}")).headers["cache-control"]
-            for name in ("index-B3x_9aQz.js", "icon-00000000.svg", "notices.txt")
+            for name in ("index-B3x_9aQz.js", "favicon.svg", "notices.txt")
         }
 
     for_ever = "public, max-age=31536000, immutable"
-    assert caching == {"index-B3x_9aQz.js": for_ever, "icon-00000000.svg": for_ever, "notices.txt": "no-cache"}
+    assert caching == {"index-B3x_9aQz.js": for_ever, "favicon.svg": "no-cache", "notices.txt": "no-cache"}
+
+
+async def test_an_answer_of_the_api_has_the_icon_of_the_page_in_a_browser(opened: Opened) -> None:
+    async with opened() as client:
+        icon = await client.get("/favicon.ico")
+
+    assert (icon.status_code, icon.headers["content-type"], icon.text) == (200, "image/svg+xml", "<svg/>")
 
 
 @pytest.mark.parametrize(

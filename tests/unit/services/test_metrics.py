@@ -9,7 +9,8 @@ from pyoco_server.domain.execution.commands import AddTag
 from pyoco_server.domain.queries.histograms import HistogramDelta
 from pyoco_server.errors import BrokerUnavailable
 from pyoco_server.services.executions.command_handler import handle
-from pyoco_server.services.projections.metrics import MAX_TAGS, Metrics
+from pyoco_server.services.projections.metrics import Metrics
+from pyoco_server.services.projections.run_figures import MAX_TAGS
 from pyoco_server.stores import DeadLetter
 from support.services import following
 from support.world import HELLO, USER, World
@@ -24,7 +25,7 @@ async def read_metrics(world: World, tenant_filter: str | None = None) -> Metric
 async def test_dead_letters_are_counted(world: World) -> None:
     await world.truth.dead_letters.publish(DeadLetter(timestamp=1.0, reason="invalid_job"))
 
-    assert (await read_metrics(world)).dead_letters == 1
+    assert (await read_metrics(world)).runs.dead_letters == 1
 
 
 async def test_a_caller_of_one_tenant_gets_the_figures_of_its_runs_only(world: World) -> None:
@@ -34,18 +35,18 @@ async def test_a_caller_of_one_tenant_gets_the_figures_of_its_runs_only(world: W
     theirs, everything = await read_metrics(world, "acme"), await read_metrics(world)
 
     assert theirs.process is None
-    assert theirs.counts == {"PENDING": 2}
-    assert [(queue.tag, queue.runs) for queue in theirs.waiting] == [("acme", 2)]
+    assert theirs.runs.counts == {"PENDING": 2}
+    assert [(queue.tag, queue.runs) for queue in theirs.runs.waiting] == [("acme", 2)]
     assert theirs.tallies[HistogramDelta.SUBMITTED, ""].total == 2
     assert everything.process is not None
-    assert everything.counts == {"PENDING": 3}
+    assert everything.runs.counts == {"PENDING": 3}
 
 
 async def test_the_number_of_shown_tags_is_bounded(world: World) -> None:
     for number in range(MAX_TAGS + 5):
         await world.submit(replace(HELLO, tag=f"tag-{number}"))
 
-    assert len((await read_metrics(world)).waiting) == MAX_TAGS
+    assert len((await read_metrics(world)).runs.waiting) == MAX_TAGS
 
 
 async def test_conflicting_appends_are_counted(world: World) -> None:

@@ -170,7 +170,7 @@ def batches_not_canceled(monkeypatch: pytest.MonkeyPatch) -> None:
         (snapshots_not_advanced, "systems that do not become idle", 0),
         (snapshots_without_attempts, "snapshots unlike their log", 0),
         (waits_not_listed, "indexes unlike the snapshots", 0),
-        (nothing_resumed, "requests with different responses", 3_100),
+        (nothing_resumed, "requests with different responses", 4_900),
         (claims_raising, "unexpected errors", 0),
         (requests_ended_early, "requests whose batches do not add up", 0),
         (batches_not_canceled, "batches that run after the end of their request", 0),

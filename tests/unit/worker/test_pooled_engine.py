@@ -14,6 +14,8 @@ from pyoco.dsl.syntax import task
 
 from pyoco_server.worker.runner_process.pooled_engine import PooledEngine
 
+# Of the engine of pyoco.
+MOST_THREADS = 8
 mark: contextvars.ContextVar[str] = contextvars.ContextVar("mark", default="none")
 
 
@@ -51,17 +53,18 @@ def test_independent_tasks_run_concurrently() -> None:
     assert sorted(run_in_parallel(meeting.wait)) == [0, 1]
 
 
-def test_consecutive_runs_use_the_same_threads() -> None:
+def test_consecutive_runs_share_the_threads_of_one_pool() -> None:
     meeting = threading.Barrier(2, timeout=30)
 
-    def thread_id() -> int:
+    def thread() -> threading.Thread:
         meeting.wait()
-        return threading.get_ident()
+        return threading.current_thread()
 
-    threads = [set(run_in_parallel(thread_id)) for _ in range(3)]
+    # Each run needs two. A pool may add one while another has not yet reported that it is free.
+    threads = {one for _ in range(20) for one in run_in_parallel(thread)}
 
-    assert threads[0] == threads[1] == threads[2]
-    assert threading.get_ident() not in threads[0]
+    assert len(threads) <= MOST_THREADS
+    assert threading.current_thread() not in threads
 
 
 def test_the_engine_supervises_a_task_with_a_timeout() -> None:

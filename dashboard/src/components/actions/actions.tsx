@@ -142,7 +142,7 @@ export function ReplayButton({ letter, onDone }: { letter: Letter; onDone?: () =
     ),
     ...(onDone && { onDone }),
   });
-  return <ActionButton label={texts.button} scope="dlq:write" action={action} isQuiet />;
+  return <ActionButton label={texts.button} scope="dlq:write" action={action} isSmall />;
 }
 
 export function HideWorkerButton({ workerId, isHidden, onDone }: { workerId: string; isHidden: boolean; onDone?: () => void }) {
@@ -156,5 +156,5 @@ export function HideWorkerButton({ workerId, isHidden, onDone }: { workerId: str
     done: () => <p>{texts.done}</p>,
     ...(onDone && { onDone }),
   });
-  return <ActionButton label={texts.button} scope="workers:write" action={action} isQuiet />;
+  return <ActionButton label={texts.button} scope="workers:write" action={action} isSmall />;
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { heightOf, MAX_HEIGHT, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box, type Measured } from "./geometry";
+import { heightOf, kept, MAX_HEIGHT, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box, type Measured } from "./geometry";
 
 const MILLION: Box = { rows: 1_000_000, rowHeight: 20, height: 600 };
 
@@ -45,6 +45,16 @@ test("a move inside of a very high row stays in it", () => {
 
   expect(Math.floor(place)).toBe(502);
   expect(offsetAt(measured, place, box) - offsetAt(measured, 502.1, box)).toBeCloseTo(300, 1);
+});
+
+test("what is in the window stays when lines are added or the window grows", () => {
+  const measured = even(40, 100, 33);
+  const before = { ...MILLION, rows: 100 };
+  for (const box of [{ ...before, rows: 200 }, { ...before, height: 300 }]) {
+    const after = kept(measured, 70.3, before, box);
+
+    expect(offsetAt(measured, after, box)).toBeCloseTo(offsetAt(measured, 70.3, before), 2);
+  }
 });
 
 test("a move ends at the ends of the log", () => {

@@ -44,7 +44,15 @@ function share(place: number, { rows }: Box): number {
 
 /** The place after moving by some pixels, exactly: rows that wrap are as slow as others. */
 export function moved(measured: Measured, place: number, pixels: number, box: Box): number {
-  const wanted = offsetAt(measured, place, box) + pixels;
+  return placeWith(measured, offsetAt(measured, place, box) + pixels, box);
+}
+
+/** The place at which nothing in the window moves, when rows were added or the window has another height. */
+export function kept(measured: Measured, place: number, before: Box, box: Box): number {
+  return placeWith(measured, offsetAt(measured, place, before), box);
+}
+
+function placeWith(measured: Measured, wanted: number, box: Box): number {
   let low = 0;
   let high = box.rows;
   // The offset grows with the place, because no row is lower than its share of the window.

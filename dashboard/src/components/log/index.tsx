@@ -41,7 +41,12 @@ function setOwn(values: Partial<Record<"line" | "q" | "task" | "level", string>>
   setQuery(query);
 }
 
-export default function LogPanel({ runId, finished, tasks }: LogProps) {
+/** Another run begins anew. */
+export default function LogPanel(props: LogProps) {
+  return <Panel key={props.runId} {...props} />;
+}
+
+function Panel({ runId, finished, tasks }: LogProps) {
   const texts = t.value.log;
   const { path, query } = place.value;
   const wanted: Wanted = { q: (query.get("q") ?? "").slice(0, 200), task: query.get("task") ?? "", level: query.get("level") ?? "" };
@@ -64,6 +69,7 @@ export default function LogPanel({ runId, finished, tasks }: LogProps) {
   const root = useRef<HTMLDivElement>(null);
   const input = useRef<HTMLInputElement>(null);
   const inSight = useRef({ first: 0, last: 0 });
+  const filteredLine = useRef(0);
   const isPicked = useRef(false);
 
   const loader = useMemo(() => {
@@ -98,6 +104,10 @@ export default function LogPanel({ runId, finished, tasks }: LogProps) {
   useEffect(() => {
     if (isTargetKnown && !isPicked.current) scroller.current?.show(targetRow);
     isPicked.current = false;
+    // Without its filter the log is shown around what was in sight.
+    if (isFiltered || filteredLine.current === 0) return;
+    if (line === 0) scroller.current?.show(filteredLine.current - 1);
+    filteredLine.current = 0;
   }, [line, isTargetKnown, isFiltered]);
 
   const go = useCallback(
@@ -160,9 +170,10 @@ export default function LogPanel({ runId, finished, tasks }: LogProps) {
   const onRows = useCallback(
     (first: number, last: number) => {
       inSight.current = { first, last };
+      filteredLine.current = isFiltered ? numberAt(rows, (first + last) >> 1) : filteredLine.current;
       loader.want(rows, first, last);
     },
-    [loader, rows],
+    [loader, rows, isFiltered],
   );
   const onMoved = useCallback(
     (isAtEnd: boolean) => {
@@ -188,6 +199,7 @@ export default function LogPanel({ runId, finished, tasks }: LogProps) {
   const shownProblem = log.problem ?? problem ?? search.problem ?? filter.problem;
   const fresh = seen > 0 && isLive ? total - seen : 0;
   const hasTasks = tasks.length > 1 && wanted.task === "";
+  const taskChars = Math.min(20, Math.max(4, ...tasks.map((each) => each.length)));
 
   const draws = (row: number) => {
     const number = numberAt(rows, row);
@@ -213,7 +225,7 @@ export default function LogPanel({ runId, finished, tasks }: LogProps) {
   };
 
   return (
-    <div class="log" ref={root}>
+    <div class="log" ref={root} style={{ "--log-task-chars": String(taskChars) }}>
       <Toolbar
         input={input}
         wanted={wanted}

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { heightOf, type Measured, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box } from "./geometry";
+import { heightOf, kept, type Measured, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box } from "./geometry";
 
 export const ROW_HEIGHT = 20;
 
@@ -37,12 +37,17 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
   const [, draw] = useState({});
   const place = useRef(0);
   const measured = useRef<Measured | null>(null);
+  const shownBox = useRef<Box | null>(null);
   const total = useRef(0);
   const frame = useRef(0);
 
   const box: Box = { rows, rowHeight: ROW_HEIGHT, height };
+  const before = shownBox.current;
+  const isChanged = before !== null && (before.rows !== rows || before.height !== height);
   if (isFollowing) place.current = rows;
+  else if (isChanged && measured.current) place.current = kept(measured.current, place.current, before, box);
   place.current = Math.min(place.current, rows);
+  shownBox.current = box;
   const { first, last } = rowsAround(place.current, box);
   const newest = useRef({ box, onMoved });
   newest.current = { box, onMoved };
@@ -76,6 +81,7 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
     focus: () => scroller.current?.focus({ preventScroll: true }),
   }));
 
+  useLayoutEffect(() => setHeight(scroller.current?.clientHeight ?? 0), []);
   useEffect(() => {
     const element = scroller.current;
     if (element === null) return undefined;
@@ -95,7 +101,8 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
     };
     const onScroll = (): void => {
       const now = newest.current.box;
-      const expected = scrollTopOf(place.current, total.current, now);
+      // The window may have another height by now.
+      const expected = Math.min(scrollTopOf(place.current, total.current, now), element.scrollHeight - element.clientHeight);
       // What this component sets comes back rounded; anything else is the visitor's.
       if (Math.abs(element.scrollTop - expected) < 1.5) return;
       moveTo(placeAt(element.scrollTop, total.current, now));

@@ -1,6 +1,7 @@
 import { actions } from "./actions";
 import { approvals } from "./approvals";
 import { audit } from "./audit";
+import { chart } from "./chart";
 import { compare } from "./compare";
 import { deadLetters } from "./dead-letters";
 import { flows } from "./flows";
@@ -18,6 +19,7 @@ export const en = {
   actions,
   approvals,
   audit,
+  chart,
   compare,
   deadLetters,
   flows,

@@ -43,7 +43,7 @@ export const runs = {
     labelRuns: (runs: string) => `${runs} runs`,
     time: "Submitted",
     anyTime: "at any time",
-    since: (duration: string) => `in the last ${duration}`,
+    since: (length: string) => `in the last ${length}`,
     between: "between…",
     after: (time: string) => `since ${time}`,
     before: (time: string) => `before ${time}`,

@@ -2,6 +2,7 @@ import type { Texts } from "../texts";
 import { actions } from "./actions";
 import { approvals } from "./approvals";
 import { audit } from "./audit";
+import { chart } from "./chart";
 import { compare } from "./compare";
 import { deadLetters } from "./dead-letters";
 import { flows } from "./flows";
@@ -19,6 +20,7 @@ export const ja: Texts = {
   actions,
   approvals,
   audit,
+  chart,
   compare,
   deadLetters,
   flows,

@@ -43,7 +43,7 @@ export const runs = {
     labelRuns: (runs: string) => `${runs} 件`,
     time: "投入",
     anyTime: "すべての期間",
-    since: (duration: string) => `過去 ${duration}`,
+    since: (length: string) => `過去 ${length}`,
     between: "期間を指定…",
     after: (time: string) => `${time} 以降`,
     before: (time: string) => `${time} より前`,

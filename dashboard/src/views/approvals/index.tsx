@@ -20,6 +20,7 @@ import "./approvals.css";
 type Wait = Schemas["WaitOut"];
 const PAGE = 50;
 const EVERY_MS = 5000;
+const FIRST_CHARS = 500;
 
 export default function Approvals() {
   const texts = t.value.approvals;
@@ -29,7 +30,7 @@ export default function Approvals() {
     const found = await body(api.GET("/waits", { params: { query }, signal }));
     return { items: found.items, next: found.nextCursor };
   });
-  useRefresh(waits.refresh, EVERY_MS, waits.items.length <= PAGE);
+  useRefresh(() => waits.isLoading || waits.refresh(), EVERY_MS, waits.items.length <= PAGE);
   const count = number(waits.items.length);
   return (
     <>
@@ -57,7 +58,7 @@ export default function Approvals() {
           ))}
         </ul>
       )}
-      {waits.items.length === 0 && (waits.isLoading ? <Loading /> : !waits.problem && <NoWaits />)}
+      {waits.items.length === 0 && (waits.isFirst ? <Loading /> : !waits.problem && <NoWaits />)}
       {waits.hasMore && (
         <p class="table-more">
           <button type="button" onClick={waits.loadMore}>
@@ -90,7 +91,7 @@ function WaitCard({ wait, onDone }: { wait: Wait; onDone: () => void }) {
         <span class="spring" />
         <AnswerWaitButton wait={wait} onDone={onDone} />
       </header>
-      {question.text ? <LongText text={question.text} /> : question.rest === undefined && <p class="muted">{texts.noPrompt}</p>}
+      {question.text ? <LongText text={question.text} first={FIRST_CHARS} /> : question.rest === undefined && <p class="muted">{texts.noPrompt}</p>}
       {question.choices.length > 0 && (
         <p class="wait-choices">
           <span class="muted">{texts.choices}</span>

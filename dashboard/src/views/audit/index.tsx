@@ -53,7 +53,7 @@ export default function Audit() {
       </Filters>
       {records.problem && <ProblemNotice problem={records.problem} hasData={records.items.length > 0} onRetry={records.refresh} />}
       {records.items.length > 0 && <DataTable caption={texts.table} columns={columns} rows={records.items} keyOf={keyOf} />}
-      {records.isLoading && <Loading />}
+      {records.isFirst && <Loading />}
       {records.items.length === 0 && !records.isLoading && !records.problem && <Empty title={isFiltered ? texts.noneFound : texts.none} />}
       {records.hasMore && !records.isLoading && (
         <p class="table-more">
@@ -108,7 +108,7 @@ function Resource({ item }: { item: Item }) {
   const { kind, id } = item.resource;
   const to = placeOf(kind, id);
   return (
-    <>
+    <span class="audit-resource">
       <span class="muted small">
         <Name text={kind} />
       </span>{" "}
@@ -125,7 +125,7 @@ function Resource({ item }: { item: Item }) {
           {t.value.audit.tenant} <Name text={item.tenant_id} />
         </span>
       )}
-    </>
+    </span>
   );
 }
 

@@ -45,7 +45,7 @@ export default function DeadLetters() {
   const columns: Column<Letter>[] = [
     { key: "number", title: texts.number, isHead: true, isNumber: true, cell: (letter) => letter.seq },
     { key: "when", title: texts.when, cell: (letter) => <Time at={letter.timestamp} /> },
-    { key: "reason", title: texts.reason, cell: (letter) => <Reason reason={letter.reason} /> },
+    { key: "reason", title: texts.reason, isShort: true, cell: (letter) => <Reason reason={letter.reason} /> },
     { key: "flow", title: texts.flow, cell: (letter) => <Name text={letter.flow_name ?? "–"} /> },
     { key: "tag", title: texts.tag, cell: (letter) => letter.tag && <Name text={letter.tag} most={40} /> },
     { key: "error", title: texts.error, cell: (letter) => <ErrorText letter={letter} /> },

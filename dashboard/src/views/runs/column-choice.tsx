@@ -15,7 +15,7 @@ export function ColumnChoice({ columns, onChange }: { columns: readonly Column[]
   };
   return (
     <>
-      <button type="button" class="quiet" onClick={() => setOpen(true)}>
+      <button type="button" class="quiet runs-choose" onClick={() => setOpen(true)}>
         {texts.chooseColumns}
       </button>
       {isOpen && (

@@ -7,22 +7,25 @@ export type Column = (typeof COLUMNS)[number];
 
 export const DEFAULT_COLUMNS: readonly Column[] = ["status", "id", "flow", "labels", "updated", "submitted", "duration", "queued", "worker", "error"];
 
-/** Widths as tracks of a grid; the last column that can grow takes what is left. */
-const TRACKS: Record<Column, string> = {
-  status: "8.5rem",
-  id: "9.5rem",
-  flow: "minmax(9rem, 1.2fr)",
-  tag: "minmax(6rem, 0.6fr)",
-  labels: "minmax(8rem, 1fr)",
-  updated: "8.5rem",
-  submitted: "8.5rem",
-  started: "8.5rem",
-  duration: "6rem",
-  queued: "6rem",
-  worker: "minmax(8rem, 0.8fr)",
-  attempt: "4.5rem",
-  error: "minmax(12rem, 2fr)",
+/** The least width of each column in rem, and its share of what is left. */
+const WIDTHS: Record<Column, readonly [rem: number, share: number]> = {
+  status: [7.25, 0],
+  id: [7.25, 0],
+  flow: [8.5, 1.2],
+  tag: [6, 0.6],
+  labels: [9, 1],
+  updated: [7.5, 0],
+  submitted: [7.5, 0],
+  started: [7.5, 0],
+  duration: [4.75, 0],
+  queued: [4.75, 0],
+  worker: [7, 0.6],
+  attempt: [4, 0],
+  error: [12, 2.5],
 };
+const PICK_REM = 1.75;
+const GAP_REM = 0.75;
+export const NUMBERS: ReadonlySet<Column> = new Set(["duration", "queued", "attempt"]);
 
 const KEY = "pyoco.runs.columns";
 
@@ -40,6 +43,17 @@ export function keepColumns(columns: readonly Column[] | null): void {
   store(preferences, KEY, columns === null ? null : columns.join(","));
 }
 
+/** The columns of a grid. Rows are grids of their own, so their widths may not depend on what is in them. */
 export function tracksOf(columns: readonly Column[]): string {
-  return ["2.25rem", ...columns.map((column) => TRACKS[column])].join(" ");
+  return [`${PICK_REM}rem`, ...columns.map((column) => trackOf(...WIDTHS[column]))].join(" ");
+}
+
+function trackOf(rem: number, share: number): string {
+  return share === 0 ? `${rem}rem` : `minmax(${rem}rem, ${share}fr)`;
+}
+
+/** The width below which the table scrolls sideways. */
+export function leastWidthOf(columns: readonly Column[]): string {
+  // A gap at each end too.
+  return `${columns.reduce((sum, column) => sum + WIDTHS[column][0] + GAP_REM, PICK_REM + 2 * GAP_REM)}rem`;
 }

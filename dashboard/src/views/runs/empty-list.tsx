@@ -37,14 +37,19 @@ function NoMatch({ filters, onChange }: { filters: Filters; onChange: (filters: 
   });
   return (
     <Empty title={texts.noMatch}>
-      {data && <p>{data.length > 0 ? texts.noMatchOf : texts.noMatchAtAll}</p>}
-      <ul class="runs-chips">
-        {(data ?? []).map((chip: Chip) => (
-          <li key={JSON.stringify(chip)}>
-            <ChipButton chip={chip} onRemove={() => onChange(without(filters, chip))} />
-          </li>
-        ))}
-      </ul>
+      {data?.length === 0 && <p>{texts.noMatchAtAll}</p>}
+      {data && data.length > 0 && (
+        <>
+          <p>{texts.noMatchOf}</p>
+          <ul class="runs-chips">
+            {data.map((chip: Chip) => (
+              <li key={JSON.stringify(chip)}>
+                <ChipButton chip={chip} onRemove={() => onChange(without(filters, chip))} />
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
       <button type="button" onClick={() => onChange(NO_FILTERS)}>
         {texts.filters.clear}
       </button>

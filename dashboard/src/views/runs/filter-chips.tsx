@@ -4,9 +4,9 @@ import { useState } from "preact/hooks";
 import { Dialog } from "../../components/dialog";
 import { Name } from "../../components/name";
 import { statusText } from "../../components/status";
-import { duration, localTime, seconds } from "../../format";
+import { amount, localTime, seconds } from "../../format";
 import { t } from "../../texts";
-import { chipsOf, NO_FILTERS, PRESETS, secondsOf, without, type Chip, type Filters } from "./filters";
+import { chipsOf, lengthOf, NO_FILTERS, PRESETS, secondsOf, without, type Chip, type Filters } from "./filters";
 
 /** The time of a filter, which may be unix seconds, a date or RFC 3339; what cannot be read is shown as it is. */
 function timeText(time: string): string {
@@ -15,7 +15,8 @@ function timeText(time: string): string {
 }
 
 function sinceText(since: string): string {
-  return t.value.runs.filters.since(duration(secondsOf(since) ?? 0));
+  const length = lengthOf(since);
+  return t.value.runs.filters.since(length ? amount(length.value, length.unit.name) : since);
 }
 
 function valueOf(chip: Chip): string {

@@ -67,12 +67,18 @@ export function queryOf(filters: Filters): QueryValues {
   };
 }
 
-const UNIT_SEC: Record<string, number> = { m: 60, h: 3600, d: 86_400 };
+const UNITS = { m: { name: "minute", sec: 60 }, h: { name: "hour", sec: 3600 }, d: { name: "day", sec: 86_400 } } as const;
 
-/** The length of a preset; null for any other text. */
-export function secondsOf(since: string): number | null {
+/** The length of a preset, as a number and its unit; null for any other text. */
+export function lengthOf(since: string): { value: number; unit: (typeof UNITS)[keyof typeof UNITS] } | null {
   const found = /^([1-9][0-9]{0,4})([mhd])$/.exec(since);
-  return found ? Number(found[1]) * (UNIT_SEC[found[2] ?? ""] ?? 0) : null;
+  return found ? { value: Number(found[1]), unit: UNITS[found[2] as keyof typeof UNITS] } : null;
+}
+
+/** The same in seconds. */
+export function secondsOf(since: string): number | null {
+  const length = lengthOf(since);
+  return length && length.value * length.unit.sec;
 }
 
 export interface ApiQuery {
@@ -161,21 +167,21 @@ export function suggestionsOf(typed: string, filters: Filters, known: Known): Su
   const fits = (name: string): boolean => name.toLowerCase().includes(folded);
   const statuses = STATUSES.filter((status) => status !== filters.status && (fits(status) || fits(known.statusText(status))));
   const found: Suggestion[] = statuses.map((value) => ({ kind: "status", value }));
-  const named = (kind: TextKind, names: readonly string[]): Suggestion[] => {
-    const fitting = names.filter((name) => fits(name) && filters[kind as "flow" | "tag"] !== name);
-    // A name that nobody announces may still be that of stored runs.
-    const free = text !== "" && !names.includes(text) ? [text] : [];
-    return [...fitting.slice(0, MAX_EACH), ...free].map((value) => ({ kind, value }));
-  };
+  const named = (kind: "flow" | "tag", names: readonly string[]): Suggestion[] =>
+    names.filter((name) => fits(name) && filters[kind] !== name).slice(0, MAX_EACH).map((value) => ({ kind, value }));
   found.push(...named("flow", known.flows));
   const labels = known.labels.filter((label) => fits(label.name) && !filters.labels.includes(label.name)).slice(0, MAX_EACH);
   if (filters.labels.length < MAX_LABELS) {
     found.push(...labels.map((label): Suggestion => ({ kind: "label", value: label.name, runs: label.runs })));
   }
-  const tags = named("tag", known.tags);
-  found.push(...tags.filter((tag) => TAG.test(tag.value)));
+  found.push(...named("tag", known.tags));
   if (ID_PREFIX.test(text)) found.push({ kind: "idPrefix", value: folded });
-  if (text !== "") found.push({ kind: "error", value: text.slice(0, MAX_ERROR_CHARS) });
+  if (text === "") return found;
+  found.push({ kind: "error", value: text.slice(0, MAX_ERROR_CHARS) });
+  // No worker may announce the flow or serve the tag of stored runs any more.
+  if (!known.flows.includes(text)) found.push({ kind: "flow", value: text });
+  if (!known.labels.some((label) => label.name === text) && filters.labels.length < MAX_LABELS) found.push({ kind: "label", value: text });
+  if (!known.tags.includes(text) && TAG.test(text)) found.push({ kind: "tag", value: text });
   return found;
 }
 
@@ -186,7 +192,7 @@ export function meaningOf(typed: string, filters: Filters, known: Known): Sugges
   const isKnown: Record<TextKind, (value: string) => boolean> = {
     status: () => true,
     flow: (value) => known.flows.includes(value),
-    label: () => true,
+    label: (value) => known.labels.some((label) => label.name === value),
     tag: (value) => known.tags.includes(value),
     idPrefix: () => text.length >= 8,
     error: () => true,

@@ -25,7 +25,7 @@ export default function View() {
   const query = place.value.query.toString();
   const filters = useMemo(() => filtersOf(new URLSearchParams(query)), [query]);
   const change = (changed: Filters): void => setQuery(queryOf(changed), "push");
-  const model = useRuns(filters);
+  const { model, revision } = useRuns(filters);
   const [columns, setColumns] = useState(chosenColumns);
   const [picked, setPicked] = useState<readonly string[]>([]);
   const pick = useMemo(() => (id: string) => setPicked((before) => (before.includes(id) ? before.filter((each) => each !== id) : [...before.slice(-1), id])), []);
@@ -65,7 +65,7 @@ export default function View() {
       {model.isEmpty && model.list.waiting.size === 0 ? (
         <EmptyList filters={filters} onChange={change} />
       ) : model.isStarted ? (
-        <RunsTable key={query} model={model} columns={columns} picked={picked} onPick={pick} />
+        <RunsTable key={query} model={model} revision={revision} columns={columns} picked={picked} onPick={pick} />
       ) : (
         model.problem === null && <Loading />
       )}

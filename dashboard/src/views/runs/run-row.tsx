@@ -7,7 +7,7 @@ import { Duration, Time } from "../../components/time";
 import { number } from "../../format";
 import { hashOf } from "../../router";
 import { t } from "../../texts";
-import type { Column } from "./columns";
+import { NUMBERS, type Column } from "./columns";
 import type { Run } from "./run-list";
 
 const SHORT_ID_CHARS = 13;
@@ -56,7 +56,7 @@ function Ran({ run }: { run: Run }) {
 
 function Labels({ labels }: { labels: readonly string[] }) {
   return (
-    <span class="runs-labels">
+    <span class="runs-labels" title={labels.map((label) => visible(cut(label, 80))).join("\n")}>
       {labels.slice(0, MAX_LABELS_SHOWN).map((label) => (
         <span key={label} class="runs-label">
           <Name text={label} most={40} />
@@ -90,7 +90,7 @@ export function RunCells({ run, columns, isPicked, onPick }: RowProps) {
         <PickBox run={run} isPicked={isPicked} onPick={onPick} />
       </div>
       {columns.map((column) => (
-        <div key={column} role="cell" class="runs-cell">
+        <div key={column} role="cell" class={NUMBERS.has(column) ? "runs-cell runs-number" : "runs-cell"}>
           {CELLS[column](run)}
         </div>
       ))}
@@ -106,13 +106,15 @@ export function RunCard({ run, isPicked, onPick }: RowProps) {
         <Status status={run.status} />
         <Name text={run.flow_name ?? ""} />
         <span class="spring" />
-        <Ran run={run} />
+        <span class="muted small runs-card-fact">
+          <Time at={run.updated_at} />
+        </span>
       </div>
       <div class="runs-card-line small">
         <RunLink run={run} />
         {run.error ? <ErrorText run={run} /> : <span class="spring" />}
-        <span class="muted runs-card-time">
-          <Time at={run.updated_at} />
+        <span class="runs-card-fact">
+          <Ran run={run} />
         </span>
       </div>
     </div>

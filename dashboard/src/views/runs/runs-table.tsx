@@ -3,16 +3,17 @@
 import type { VNode } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { useShortcuts } from "../../components/shortcuts";
+import { number } from "../../format";
 import { hashOf, navigate } from "../../router";
 import { t } from "../../texts";
-import { tracksOf, type Column } from "./columns";
+import { leastWidthOf, NUMBERS, tracksOf, type Column } from "./columns";
 import { RunCard, RunCells } from "./run-row";
 import type { Run } from "./run-list";
 import type { RunsModel } from "./runs-model";
 import { scrollTo, windowOf, type RowWindow } from "./window";
 
-const ROW_HEIGHT = 36;
-const CARD_HEIGHT = 68;
+const ROW_HEIGHT = 34;
+const CARD_HEIGHT = 66;
 const HEAD_HEIGHT = 34;
 /** Rows before the end at which the next page is read. */
 const READ_AHEAD = 100;
@@ -20,6 +21,7 @@ const NARROW = "(max-width: 40rem)";
 
 interface Props {
   readonly model: RunsModel;
+  readonly revision: number;
   readonly columns: readonly Column[];
   readonly picked: readonly string[];
   readonly onPick: (id: string) => void;
@@ -86,7 +88,6 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
     { keys: ["n"], text: texts.keys.newest, run: showWaiting },
   ]);
 
-  const tracks = tracksOf(columns);
   const rows: VNode[] = [];
   for (let index = shown.first; index < shown.end; index += 1) {
     const run = list.at(index);
@@ -97,7 +98,7 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
   }
   return (
     <div class="runs-frame">
-      <WaitingBar model={model} onShow={showWaiting} />
+      <WaitingBar waiting={list.waiting.size} isBehind={model.isBehind} onShow={showWaiting} />
       <div
         ref={scroller}
         class={`runs-table ${isNarrow ? "runs-narrow" : ""}`}
@@ -105,7 +106,7 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
         aria-label={texts.table}
         aria-rowcount={model.hasMore ? -1 : count + 1}
         tabIndex={0}
-        style={{ "--runs-tracks": tracks }}
+        style={{ "--runs-tracks": tracksOf(columns), "--runs-width": isNarrow ? "0" : leastWidthOf(columns) }}
         onPointerEnter={(event) => (isPointerOver.current = event.pointerType === "mouse")}
         onPointerLeave={() => (isPointerOver.current = false)}
         onKeyDown={(event) => {
@@ -121,7 +122,7 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
               <span class="visually-hidden">{texts.columns.pick}</span>
             </div>
             {isNarrow ? null : columns.map((column) => (
-              <div key={column} role="columnheader" aria-sort={column === "updated" ? "descending" : undefined}>
+              <div key={column} role="columnheader" class={NUMBERS.has(column) ? "number" : ""} aria-sort={column === "updated" ? "descending" : undefined}>
                 {texts.columns[column]}
                 {column === "updated" && <span aria-hidden="true"> ↓</span>}
               </div>
@@ -176,15 +177,14 @@ function Row({ run, index, rowHeight, columns, isNarrow, isPicked, isActive, onP
   );
 }
 
-function WaitingBar({ model, onShow }: { model: RunsModel; onShow: () => void }) {
+function WaitingBar({ waiting, isBehind, onShow }: { waiting: number; isBehind: boolean; onShow: () => void }) {
   const texts = t.value.runs;
-  const waiting = model.list.waiting.size;
   return (
     <div class="runs-waiting" role="status">
-      {(waiting > 0 || model.isBehind) && (
+      {(waiting > 0 || isBehind) && (
         <button type="button" onClick={onShow}>
           <span aria-hidden="true">↑ </span>
-          {model.isBehind ? texts.behind : waiting === 1 ? texts.waitingOne : texts.waiting(String(waiting))}
+          {isBehind ? texts.behind : waiting === 1 ? texts.waitingOne : texts.waiting(number(waiting))}
         </button>
       )}
     </div>

@@ -9,8 +9,9 @@ import { RunsModel, type Page } from "./runs-model";
 
 const EVERY_MS = 3000;
 
-export function useRuns(filters: Filters): RunsModel {
-  const [, draw] = useReducer((drawn: number) => drawn + 1, 0);
+/** The model, which changes in place, and a number that changes with it: components compare their properties. */
+export function useRuns(filters: Filters): { readonly model: RunsModel; readonly revision: number } {
+  const [revision, draw] = useReducer((drawn: number) => drawn + 1, 0);
   const key = JSON.stringify(filters);
   const model = useMemo(
     () => new RunsModel(apiQuery(filters, Date.now() / 1000), async (query, signal) => (await body(api.GET("/runs", { params: { query }, signal }))) as Page, () => draw(undefined)),
@@ -39,5 +40,5 @@ export function useRuns(filters: Filters): RunsModel {
       model.stop();
     };
   }, [model]);
-  return model;
+  return { model, revision };
 }

@@ -241,13 +241,19 @@ class AirflowClient:
             detail = msgspec.json.decode(answer.body, type=_Refusal).detail
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             detail = None
-        text = detail if isinstance(detail, str) else "" if detail is None else orjson.dumps(detail).decode()
+        # Not by orjson, which refuses integers beyond 64 bits.
+        text = detail if isinstance(detail, str) else "" if detail is None else msgspec.json.encode(detail).decode()
         for secret in (self._token or "\0", self._password):
             text = text.replace(secret, "***")
-        return "".join(letter if letter.isprintable() else " " for letter in text)[:MAX_DETAIL_CHARS]
+        return in_one_line(text[:MAX_DETAIL_CHARS])
 
     def _count(self, call: Call, outcome: str) -> None:
         self._counters.airflow_requests[call.endpoint, outcome] += 1
+
+
+def in_one_line(text: str) -> str:
+    """A text of Airflow for an error: without line breaks and terminal escapes."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def read_password(config: NatsBackendConfig) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from pyoco_server.adapters.airflow.client import AirflowClient, Answer, Call
+from pyoco_server.adapters.airflow.client import AirflowClient, Answer, Call, in_one_line
 from pyoco_server.config import NatsBackendConfig
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.ids import ulid_of
@@ -22,6 +23,7 @@ from pyoco_server.errors import EngineDown, EngineMisconfigured
 from pyoco_server.ports import Clock
 from pyoco_server.ports.pdca import BatchOutcome, BatchState
 from pyoco_server.services.context import Counters
+from pyoco_server.tracing.spans import Recorder, joined
 
 CHECK_TIMEOUT_SEC = 3.0
 # However many requests are accepted, Airflow is asked once in this time.
@@ -95,8 +97,11 @@ class _XCom(msgspec.Struct):
 class AirflowEngine:
     """One DAG run per batch."""
 
-    def __init__(self, config: NatsBackendConfig, clock: Clock, counters: Counters) -> None:
+    def __init__(
+        self, config: NatsBackendConfig, clock: Clock, counters: Counters, recorder: Recorder | None = None
+    ) -> None:
         self.client = AirflowClient(config, clock, counters)
+        self._recorder = recorder
         self._clock = clock
         self._poll_interval_sec = config.airflow_poll_interval_sec
         self._dag_id = config.airflow_dag_id
@@ -159,8 +164,12 @@ class AirflowEngine:
         return f"{_prefix(batch.request_id)}{batch.number:04}"
 
     async def start(self, batch: Batch) -> None:
+        with self._in_trace_of(batch):
+            await self._start(batch)
+
+    async def _start(self, batch: Batch) -> None:
         run_id = self.run_id(batch)
-        body = {"dag_run_id": run_id, "logical_date": None, "conf": batch_params(batch)}
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": _conf(batch)}
         answer = await self.client.call(
             Call(endpoint="trigger", method="POST", path=f"{self._dag_path}/dagRuns", body=body)
         )
@@ -175,6 +184,12 @@ class AirflowEngine:
         self._refused[run_id] = f"Airflow refused the DAG run {run_id} ({answer.status}): {reason}"
 
     async def states(self, batches: Sequence[Batch]) -> Mapping[int, BatchState]:
+        if not batches:
+            return {}
+        with self._in_trace_of(batches[0]):
+            return await self._states(batches)
+
+    async def _states(self, batches: Sequence[Batch]) -> Mapping[int, BatchState]:
         hundreds: dict[str, list[Batch]] = {}
         for batch in batches:
             hundreds.setdefault(self.run_id(batch)[:-2], []).append(batch)
@@ -211,6 +226,10 @@ class AirflowEngine:
         return None if answer.status == 404 else answer.read(_DagRun)
 
     async def outcome(self, batch: Batch) -> BatchOutcome:
+        with self._in_trace_of(batch):
+            return await self._outcome(batch)
+
+    async def _outcome(self, batch: Batch) -> BatchOutcome:
         run_id = self.run_id(batch)
         run = await self._run(run_id)
         if run is None:
@@ -234,11 +253,14 @@ class AirflowEngine:
         path = f"{self._run_path(run_id)}/taskInstances"
         answer = await self._get("tasks", path, None, query=query, max_bytes=MAX_DAG_BYTES)
         tasks = answer.read(_TaskInstances).task_instances if answer.is_success else []
-        named = f" (task {', '.join(task.task_id[:100] for task in tasks)})" if tasks else ""
+        named = f" (task {', '.join(in_one_line(task.task_id[:100]) for task in tasks)})" if tasks else ""
         return f"the DAG run {run_id} failed in Airflow{named}"
 
     async def cancel(self, batch: Batch) -> None:
-        run_id = self.run_id(batch)
+        with self._in_trace_of(batch):
+            await self._cancel(self.run_id(batch))
+
+    async def _cancel(self, run_id: str) -> None:
         run = await self._run(run_id)
         # A DAG run that has succeeded would be marked as failed.
         if run is None or run.batch_state in _FINISHED:
@@ -262,6 +284,10 @@ class AirflowEngine:
         call = Call(endpoint=endpoint, path=path, query=query or {}, max_bytes=max_bytes)
         return await self.client.call(call, deadline=deadline)
 
+    def _in_trace_of(self, batch: Batch) -> AbstractContextManager[None]:
+        """The calls within are for this batch: they are spans of the trace of its request."""
+        return joined(batch.trace, self._recorder)
+
     def _run_path(self, run_id: str) -> str:
         return f"{self._dag_path}/dagRuns/{run_id}"
 
@@ -269,6 +295,13 @@ class AirflowEngine:
         return EngineMisconfigured(
             f"Airflow has no DAG {self._dag_id}; put it into its dags folder, or set PYOCO_AIRFLOW_DAG_ID"
         )
+
+
+def _conf(batch: Batch) -> dict[str, Any]:
+    """What a flow gets, and the trace that the spans of the DAG's tasks can join."""
+    traceparent, tracestate = batch.trace or (None, None)
+    trace = {"traceparent": traceparent, "tracestate": tracestate}
+    return batch_params(batch) | {name: value for name, value in trace.items() if value is not None}
 
 
 def _prefix(request_id: RunId) -> str:

@@ -71,7 +71,7 @@ class Schema(NamedTuple):
     script: str
 
 
-RUN_SCHEMA = Schema(9, "schema.sql")
+RUN_SCHEMA = Schema(10, "schema.sql")
 RESULT_SCHEMA = Schema(1, "results.sql")
 
 

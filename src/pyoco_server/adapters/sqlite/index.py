@@ -184,8 +184,8 @@ class SqliteRunIndex:
     def due(self, *, before: float, limit: int) -> Sequence[DueNode]:
         return self._read(steps.due, before, limit)
 
-    def steps_count(self) -> Mapping[StepKind, int]:
-        return self._read(steps.counts)
+    def steps_count(self, tenant_id: str | None = None) -> Mapping[StepKind, int]:
+        return self._read(steps.counts, tenant_id)
 
     def _store_marks(self, writer: sqlite3.Connection) -> None:
         writer.executemany("INSERT OR REPLACE INTO marks VALUES (?, ?)", list(self._marks.items()))

@@ -30,7 +30,8 @@ _REMOVE_EMPTY_QUEUES = """
     DELETE FROM step_queues WHERE NOT EXISTS (SELECT 1 FROM steps WHERE steps.queue = step_queues.queue)
 """
 _COUNTS = """
-    SELECT kind, sum((SELECT count(*) FROM steps WHERE steps.queue = step_queues.queue)) FROM step_queues GROUP BY kind
+    SELECT kind, sum((SELECT count(*) FROM steps WHERE steps.queue = step_queues.queue)) FROM step_queues
+    WHERE :tenant_id IS NULL OR tenant_id = :tenant_id GROUP BY kind
 """
 
 
@@ -130,8 +131,8 @@ def due(reader: sqlite3.Connection, before: float, limit: int) -> Sequence[DueNo
     return [DueNode(run_id, node_id, attempt, StepKind(kind)) for run_id, node_id, attempt, kind in found]
 
 
-def counts(reader: sqlite3.Connection) -> Mapping[StepKind, int]:
-    found = dict(reader.execute(_COUNTS).fetchall())
+def counts(reader: sqlite3.Connection, tenant_id: str | None) -> Mapping[StepKind, int]:
+    found = dict(reader.execute(_COUNTS, {"tenant_id": tenant_id}).fetchall())
     return {kind: found.get(kind.value, 0) for kind in StepKind}
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from pyoco_server.domain.execution.state import Execution
+from pyoco_server.domain.execution.state import Execution, Status
 from pyoco_server.domain.ids import RunId
 from pyoco_server.domain.pdca.ids import StrategyId, ulid_of
 from pyoco_server.errors import InvalidRequest
@@ -26,6 +26,8 @@ MAX_BATCHES = 2_000
 MAX_PACKED_BYTES = 512 * 1024
 # What a running batch says while its engine does not answer; a time follows.
 ENGINE_UNREACHABLE = "engine unreachable since "
+# A label of a request that was ended while its engine did not answer: its batches may still run and are to be stopped.
+STOPPING = "pdca:stopping"
 
 Batches = Sequence[Sequence[StrategyId]]
 
@@ -90,6 +92,11 @@ def unreachable_since(execution: Execution) -> str | None:
         if node.status.is_held and node.message is not None and node.message.startswith(ENGINE_UNREACHABLE):
             return node.message.removeprefix(ENGINE_UNREACHABLE)
     return None
+
+
+def is_stopping(execution: Execution) -> bool:
+    """Whether batches of a canceled request may still run in its engine."""
+    return execution.status is Status.CANCELED and STOPPING in execution.labels
 
 
 def divide(strategies: Sequence[StrategyId], batch_size: int) -> list[tuple[StrategyId, ...]]:

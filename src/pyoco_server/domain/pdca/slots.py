@@ -10,6 +10,8 @@ from typing import Any
 # A set of more slots is kept as the bits of one number, which costs what the table is long (12 KB at 100,000 rows).
 FEW = 256
 CHUNK = 1_000
+# Finding the slots one by one is cheaper than looking at all up to this share of them.
+FOUND_SHARE = 1 / 16
 
 _DIGITS = bytes.maketrans(b"\0\1", b"01")
 _FLAGS = bytes.maketrans(b"01", b"\0\1")
@@ -39,6 +41,10 @@ class SlotSet:
             self._bits &= ~(1 << slot)
         else:
             self._few.discard(slot)
+
+    @property
+    def bits(self) -> int:
+        return self._bits if self._few is None else bits_of(self._few)
 
     def __bool__(self) -> bool:
         return bool(self._bits if self._few is None else self._few)
@@ -75,7 +81,14 @@ def bits_where(are: Iterable[bool]) -> int:
 def slots_of(bits: int) -> list[int]:
     """The slots in the bits, lowest first."""
     size = max(bits.bit_length(), 1)
-    return list(compress(range(size), flags_of(bits, size)))
+    flags = flags_of(bits, size)
+    if bits.bit_count() > size * FOUND_SHARE:
+        return list(compress(range(size), flags))
+    slots, slot = [], flags.find(1)
+    while slot >= 0:
+        slots.append(slot)
+        slot = flags.find(1, slot + 1)
+    return slots
 
 
 def flags_of(bits: int, size: int) -> bytes:

@@ -3,8 +3,7 @@
     filters ─▶ one set of slots per value of a field (bits of a number) ─▶ united and intersected, counted
     page    ─▶ the order of the sort field, whose chunks are counted in the same way
 
-A search text is compared with all rows once; its matches are then kept and follow every change. Why not in SQLite: it
-takes about 100 ns a row, and a page with an exact total needs all of them.
+Why not in SQLite: it takes about 100 ns a row, and a page with an exact total needs all of them.
 """
 
 from __future__ import annotations
@@ -13,16 +12,14 @@ import operator
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from itertools import repeat
 from typing import Any, NamedTuple
 
 from pyoco_server.domain.pdca.ids import StrategyId
 from pyoco_server.domain.pdca.listing import ListedStrategy, SortBy, StrategyPage, StrategyQuery
-from pyoco_server.domain.pdca.slots import SlotOrder, SlotSet, bits_of, bits_where, slots_of, union
+from pyoco_server.domain.pdca.slots import SlotOrder, SlotSet, slots_of, union
 from pyoco_server.domain.pdca.strategies import Health, Strategy
+from pyoco_server.domain.pdca.text_index import TextIndex
 
-# Search texts whose matches are kept: 12 KB each at 100,000 strategies.
-MAX_TEXTS = 256
 # Sorting so many matches is cheaper than walking to them.
 FEW_MATCHES = 1_000
 # Between id and title; no text that is searched may match across it.
@@ -50,10 +47,9 @@ class StrategyTable:
     def __init__(self, strategies: Iterable[Strategy] = (), latest: Iterable[Latest] = ()) -> None:
         self._latest: dict[StrategyId, Latest] = {each.strategy_id: each for each in latest}
         self._rows: list[ListedStrategy] = [self._row(strategy) for strategy in strategies]
-        self._searched = [_searched(row) for row in self._rows]
+        self._texts = TextIndex(map(_searched, self._rows))
         self._slots = {row.strategy.id: slot for slot, row in enumerate(self._rows)}
         self._free: list[int] = []
-        self._matches: dict[str, int] = {}
         by_facet: defaultdict[Facet, list[int]] = defaultdict(list)
         for slot, row in enumerate(self._rows):
             for facet in _facets(row):
@@ -74,7 +70,6 @@ class StrategyTable:
             slot = self._free.pop() if self._free else len(self._rows)
             if slot == len(self._rows):
                 self._rows.append(_GONE)
-                self._searched.append("")
         self._replace(slot, self._row(strategy))
 
     def remove(self, strategy_id: StrategyId) -> None:
@@ -134,25 +129,9 @@ class StrategyTable:
         ]
         parts = [union(self._facets[each] for each in some if each in self._facets) for some in wanted if some]
         if query.text:
-            parts.append(self._containing(query.text.casefold()))
+            text = query.text.casefold()
+            parts.append(0 if _BETWEEN in text else self._texts.containing(text))
         return reduce(operator.and_, parts) if parts else None
-
-    def _containing(self, text: str) -> int:
-        """The bits of the rows that contain the text, from now on kept."""
-        if _BETWEEN in text:
-            return 0
-        found = self._matches.pop(text, None)
-        if found is None:
-            # A text that extends a known one, as while it is typed, is among its matches.
-            known = min((bits for part, bits in self._matches.items() if part in text), key=int.bit_count, default=None)
-            if known is None:
-                found = bits_where(map(operator.contains, self._searched, repeat(text)))
-            else:
-                found = bits_of([slot for slot in slots_of(known) if text in self._searched[slot]])
-        self._matches[text] = found  # behind all others, which are forgotten before it
-        if len(self._matches) > MAX_TEXTS:
-            del self._matches[next(iter(self._matches))]
-        return found
 
     def _replace(self, slot: int, row: ListedStrategy) -> None:
         """Put a row in the place of another; only what differs is touched."""
@@ -174,11 +153,7 @@ class StrategyTable:
                 del self._facets[facet]
         for facet in has - had:
             self._facets.setdefault(facet, SlotSet()).add(slot)
-        if (searched := _searched(row)) != self._searched[slot]:
-            self._searched[slot] = searched
-            for text, bits in self._matches.items():
-                if (bits >> slot & 1) != (text in searched):
-                    self._matches[text] = bits ^ 1 << slot
+        self._texts.replace(slot, _searched(row))
 
     def _key_of(self, sort_by: SortBy) -> Callable[[int], Any]:
         key, rows = _KEYS[sort_by], self._rows

@@ -14,6 +14,7 @@ from typing import Any
 from pyoco_server.domain.execution.snapshot import run_status
 from pyoco_server.domain.execution.state import Execution, Node, NodeStatus, Work
 from pyoco_server.domain.fleet.worker_status import QueueState, WorkerStatus, is_alive, is_stale, worker_now
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW, is_stopping
 from pyoco_server.errors import FlowNotFound
 
 # With a free worker a run starts within milliseconds; a longer wait has another reason.
@@ -319,7 +320,10 @@ def _cancelled(execution: Execution, evidence: Evidence) -> Reasons:
         "worker_id": _worker_id(execution),
         "took_sec": max(0.0, (execution.ended_at or evidence.now) - receipt.requested_at) if receipt else None,
     }
-    yield Reason(f"cancelled_{how}", facts)
+    if how == "unconfirmed" and execution.request.flow_name == REQUEST_FLOW:
+        yield Reason("cancelled_batches_stopping" if is_stopping(execution) else "cancelled_batches_stopped", facts)
+    else:
+        yield Reason(f"cancelled_{how}", facts)
 
 
 def _completed(execution: Execution, evidence: Evidence) -> Reasons:

@@ -237,6 +237,17 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
         "The worker was probably lost; if it is alive, make sure that the flow has stopped there.",
         "worker が失われた可能性があります。稼働中であれば flow が停止したか確認してください。",
     ),
+    "cancelled_batches_stopping": (
+        "Cancelled by {by}; the engine of its batches did not answer in time. The gateway keeps trying to stop them.",
+        "{by} が取り消しましたが、バッチの実行エンジンが時間内に応答しませんでした。Gateway が停止を試み続けています。",
+        "See whether the engine (Airflow) is reachable; remove the label pdca:stopping to leave its batches alone.",
+        "実行エンジン（Airflow）への接続を確認してください。停止が不要ならラベル pdca:stopping を外してください。",
+    ),
+    "cancelled_batches_stopped": (
+        "Cancelled by {by}; the engine of its batches did not answer in time, and they were stopped later.",
+        "{by} が取り消しました。バッチの実行エンジンが時間内に応答せず、バッチは後から停止されました。",
+        *_SUBMIT_AGAIN,
+    ),
     "cancelled_submit_failed": (
         "Its submit could not be completed and was undone.",
         "投入を完了できなかったため、取り下げられました。",

@@ -5,18 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+# How many runs are named, the others only count.
+NAMED = 10
+
+
+class NamedRun(NamedTuple):
+    """A run and its status."""
+
+    run_id: str
+    status: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recent:
-    """The runs that count, by status; times of the completed ones from start to end, without the queue."""
+    """The runs that count, by status; times of the completed ones from start to end, without the queue.
+
+    `last` are the first ones in the given order.
+    """
 
     runs: int
     statuses: Mapping[str, int]
     last_submitted_at: float | None
     median_sec: float | None
     p95_sec: float | None
+    last: Sequence[NamedRun]
 
 
 def recent(summaries: Iterable[Mapping[str, Any]]) -> Recent:
@@ -36,6 +50,7 @@ def recent(summaries: Iterable[Mapping[str, Any]]) -> Recent:
         last_submitted_at=max(submitted, default=None),
         median_sec=_quantile(taken, 50),
         p95_sec=_quantile(taken, 95),
+        last=[NamedRun(str(one.get("run_id")), str(one.get("status"))) for one in found[:NAMED]],
     )
 
 

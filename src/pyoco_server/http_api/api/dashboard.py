@@ -129,6 +129,18 @@ async def page(request: Request) -> Response:
 @public_route
 async def static_file(path: str, request: Request) -> Response:
     """A script, a style sheet or an image of the page."""
+    return _file(path, request)
+
+
+@router.api_route("/favicon.ico", methods=["GET", "HEAD"])
+@accepts_any_query
+@public_route
+async def icon(request: Request) -> Response:
+    """What browsers ask for beside an answer of the API, which cannot name an icon."""
+    return _file("favicon.svg", request)
+
+
+def _file(path: str, request: Request) -> Response:
     dashboard: Dashboard = request.app.state.dashboard
     found = dashboard.files.get(path)
     if found is None:

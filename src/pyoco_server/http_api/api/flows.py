@@ -12,6 +12,7 @@ from pyoco_server.domain.auth.scopes import Scope
 from pyoco_server.domain.fleet.catalogue import FlowVersion
 from pyoco_server.domain.fleet.flows import MAX_NAME_CHARS, AnnouncedFlow
 from pyoco_server.domain.queries.page_token import MAX_TOKEN_CHARS
+from pyoco_server.domain.queries.recent import NAMED
 from pyoco_server.errors import InvalidRequest
 from pyoco_server.http_api.dependencies import CallerDep, FlowsDep, given_once
 from pyoco_server.http_api.middleware.authentication import requires_scope
@@ -30,6 +31,13 @@ class FlowParam(BaseModel):
     required: bool
 
 
+class NamedRunOut(BaseModel):
+    """A run and its status."""
+
+    run_id: str
+    status: str = Field(examples=["COMPLETED"])
+
+
 class RecentRuns(BaseModel):
     """Figures about the runs that changed last, of those that the caller may see."""
 
@@ -38,6 +46,7 @@ class RecentRuns(BaseModel):
     last_submitted_at: float | None = Field(description="Unix seconds.")
     median_sec: float | None = Field(description="Of the completed ones, from start to end.")
     p95_sec: float | None
+    last: list[NamedRunOut] = Field(description=f"The last {NAMED} of them, the one that changed last first.")
 
 
 class FlowListed(Open):
@@ -112,7 +121,7 @@ def _listed(shown: ShownFlow) -> dict[str, Any]:
         "tags": sorted({tag for one in shown.versions for tag in one.tags}),
         "workers": sum(one.workers for one in shown.versions),
         **_parameters(shown.versions[0].flow),
-        "recent": asdict(shown.recent),
+        "recent": asdict(shown.recent) | {"last": [run._asdict() for run in shown.recent.last]},
     }
 
 

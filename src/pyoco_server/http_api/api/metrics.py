@@ -32,6 +32,7 @@ from pyoco_server.http_api.middleware.authentication import requires_scope
 from pyoco_server.http_api.protocol.query_names import accepts_any_query
 from pyoco_server.http_api.responses.problems import RUNS
 from pyoco_server.services.projections.metrics import Metrics
+from pyoco_server.services.projections.run_figures import RunFigures
 
 router = APIRouter(tags=["metrics"])
 
@@ -179,13 +180,13 @@ class Scrape(Collector):
             metric.name: _FAMILIES[metric.kind](metric.name, metric.help, labels=metric.labels) for metric in METRICS
         }
         self._is_operator = metrics.process is not None
-        self._add_runs(metrics)
+        self._add_runs(metrics.runs)
         self._add_tallies(metrics.tallies)
         self._add("pyoco_workers_alive_total", metrics.workers_alive)
-        self._add("pyoco_dlq_messages_total", metrics.dead_letters)
+        self._add("pyoco_dlq_messages_total", metrics.runs.dead_letters)
         for name, value in (metrics.process or {}).items():
             self._add(name, value)
-        for kind, count in metrics.nodes.items():
+        for kind, count in metrics.runs.nodes.items():
             self._add("pyoco_nodes", count, kind.value)
         for limit, count in metrics.rate_limited.items():
             self._add("pyoco_rate_limited_total", count, limit.value)
@@ -209,18 +210,18 @@ class Scrape(Collector):
         buckets = list(zip(_BOUNDS, accumulate(found.counts), strict=True))
         self._families[name].add_metric(labels, buckets, found.seconds)
 
-    def _add_runs(self, metrics: Metrics) -> None:
+    def _add_runs(self, runs: RunFigures) -> None:
         for status in RUN_STATUSES:
-            self._add("pyoco_runs_total", metrics.counts.get(status, 0), status)
+            self._add("pyoco_runs_total", runs.counts.get(status, 0), status)
         shown = 0
-        for queue in metrics.waiting:
+        for queue in runs.waiting:
             if is_tag(queue.tag):
                 self._add("pyoco_queue_depth", queue.runs, queue.tag)
-                self._add("pyoco_queue_oldest_age_seconds", max(0.0, metrics.taken_at - queue.since), queue.tag)
+                self._add("pyoco_queue_oldest_age_seconds", max(0.0, runs.taken_at - queue.since), queue.tag)
                 shown += queue.runs
             elif not queue.tag:
                 shown += queue.runs  # without a tag it waits for its start and is in no queue
-        self._add("pyoco_queue_depth", max(0, metrics.counts.get("PENDING", 0) - shown), OTHER_TAGS)
+        self._add("pyoco_queue_depth", max(0, runs.counts.get("PENDING", 0) - shown), OTHER_TAGS)
 
     def _add_airflow(self, metrics: Metrics) -> None:
         for (endpoint, outcome), count in metrics.airflow_requests.items():

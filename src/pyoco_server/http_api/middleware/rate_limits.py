@@ -31,7 +31,7 @@ Headers = list[tuple[bytes, bytes]]
 PDCA = ("/pdca", "/gui")
 BULK = (("POST", "/pdca/recheck_all"),)
 # Probes and monitoring must not starve, and cost little. Nor does the page, whose files are one load of it.
-NOT_LIMITED = ("/health", "/ready", "/metrics", "/", "/static/{path:path}")
+NOT_LIMITED = ("/health", "/ready", "/metrics", "/", "/static/{path:path}", "/favicon.ico")
 READS = ("GET", "HEAD")
 # Credentials that were accepted; beyond it the memory starts anew.
 MAX_REMEMBERED = 10_000

@@ -12,6 +12,13 @@ class FlowParam(TypedDict):
     required: bool
 
 
+class NamedRun(TypedDict):
+    """A run and its status."""
+
+    run_id: str
+    status: str
+
+
 class RecentRuns(TypedDict):
     """Figures about the last runs of a flow; times are of the completed ones, in seconds."""
 
@@ -20,6 +27,7 @@ class RecentRuns(TypedDict):
     last_submitted_at: float | None
     median_sec: float | None
     p95_sec: float | None
+    last: list[NamedRun]
 
 
 class FlowVersion(TypedDict):

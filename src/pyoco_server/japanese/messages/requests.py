@@ -96,6 +96,8 @@ TEXTS = {
     "it takes none": "この操作にパラメータはありません",
     "{method} is not allowed at {path}; allowed: {methods}": "{path} で {method} は使えません。使えるメソッド: {methods}",
     "there is nothing at {path}": "{path} には何もありません",
+    "since: it is not before until": "since: until より前の時刻を指定してください",
+    "since: the window is longer than {days} days": "since: 期間は最大 {days} 日です",
     "cursor: it was not made by this server; start with an empty one": (
         "cursor: このサーバーが発行したものではありません。空の cursor から始めてください"
     ),

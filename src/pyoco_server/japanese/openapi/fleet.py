@@ -11,6 +11,8 @@ TEXTS = {
     "Its name, percent-encoded; a slash in it may stand as it is.": (
         "flow の名前（パーセントエンコード）。スラッシュはそのままで構いません。"
     ),
+    "A run and its status.": "run とその状態です。",
+    "The last 10 of them, the one that changed last first.": "そのうち最後に変化した 10 件（新しい順）。",
     "A parameter of a flow.": ("flow のパラメーターです。"),
     "Figures about the runs that changed last, of those that the caller may see.": (
         "最近変化した run の数値です（呼び出し元に見えるもの）。"

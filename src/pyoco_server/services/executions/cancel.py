@@ -5,10 +5,10 @@ Workers confirm the cancel of the run that they hold; maintenance calls `confirm
 
 from __future__ import annotations
 
-from pyoco_server.domain.execution.commands import CancelExecution, ConfirmCanceled
+from pyoco_server.domain.execution.commands import AddTag, CancelExecution, ConfirmCanceled
 from pyoco_server.domain.execution.state import Execution, StopHow
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW, STOPPING
 from pyoco_server.services.context import GATEWAY, CommandContext, Stores
 from pyoco_server.services.executions.command_handler import CommandResult, handle
 
@@ -36,9 +36,13 @@ async def confirm_or_signal(stores: Stores, execution: Execution, grace_sec: flo
         return
     # Only a worker kills its runner, and needs a moment for it; holders of single nodes just learn of the cancel.
     extra_sec = UNCONFIRMED_AFTER_GRACE_SEC if execution.is_held else 0.0
-    if execution.request.flow_name == REQUEST_FLOW:
+    is_request = execution.request.flow_name == REQUEST_FLOW
+    if is_request:
         extra_sec = 2 * UNCONFIRMED_AFTER_GRACE_SEC  # its batches have the same time, and end before it
     if grace_sec is not None and now > execution.cancel.requested_at + grace_sec + extra_sec:
+        if is_request:
+            # Before the end, so that the driver goes on to stop its batches whatever happens between the two.
+            await handle(stores, execution.execution_id, AddTag(at=now, tag=STOPPING), GATEWAY)
         await handle(stores, execution.execution_id, ConfirmCanceled(at=now, how=StopHow.UNCONFIRMED), GATEWAY)
     elif execution.holder is not None and execution.holder.instance_id is not None:
         await stores.signals.tell(execution.holder.instance_id, execution.execution_id)

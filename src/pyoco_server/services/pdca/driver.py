@@ -1,7 +1,7 @@
 """Drives the requests of the PDCA API that this gateway owns; `request_run` drives one of them.
 
     index: changed snapshots ─┬─ a new request ────────────────▶ one task per request
-    index: query, sometimes ──┘  the end of a batch's run ─────▶ wakes the task of its request
+    index: queries, sometimes ┘  the end of a batch's run ─────▶ wakes the task of its request
 
 Requests are found in the index, so nothing is lost when a gateway is killed, and a request that another gateway has
 accepted is driven as soon as its snapshot is indexed here. A waiting request costs a look every few seconds.
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from pyoco_server.domain.execution.snapshot import TERMINAL_RUN_STATUSES
 from pyoco_server.domain.ids import RunId
-from pyoco_server.domain.pdca.recheck import REQUEST_FLOW
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW, STOPPING
 from pyoco_server.domain.queries.query import RunQuery, SnapshotSeen
 from pyoco_server.ports import RunIndex
 from pyoco_server.ports.pdca import BatchEngine
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 # The index tells of new requests; the query finds those that another gateway has left.
 FIND_EVERY_SEC = 1.0
+# The same for canceled requests whose engine did not stop their batches in time.
+FIND_STOPPING_EVERY_SEC = 5.0
 # Of one gateway; further ones wait for these to end.
 MAX_REQUESTS = 2_000
 # Batches that are started or ended at a time.
@@ -96,6 +98,7 @@ class BatchDriver:
         """Drive requests until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(Periodic("pdca requests", FIND_EVERY_SEC, self._find).run())
+            group.create_task(Periodic("canceled pdca requests", FIND_STOPPING_EVERY_SEC, self._find_stopping).run())
             with log_and_continue("pdca requests"):
                 await self._find()
             while True:
@@ -109,7 +112,17 @@ class BatchDriver:
 
     async def _find(self) -> None:
         """Look for requests that nothing told of: those of a gateway that is gone, and all when this one starts."""
-        query = RunQuery(flow=REQUEST_FLOW, statuses=UNFINISHED, limit=MAX_REQUESTS)
+        self._wake_found(RunQuery(flow=REQUEST_FLOW, statuses=UNFINISHED, limit=MAX_REQUESTS))
+
+    async def _find_stopping(self) -> None:
+        for archived in (False, True):
+            self._wake_found(
+                RunQuery(
+                    flow=REQUEST_FLOW, status="CANCELLED", labels=(STOPPING,), archived=archived, limit=MAX_REQUESTS
+                )
+            )
+
+    def _wake_found(self, query: RunQuery) -> None:
         for found in self._index.rows(query):
             if found.run_id not in self._driven:
                 self.wake(found.run_id)

@@ -1,6 +1,6 @@
 """Drives one request: starts its batches, ends their nodes, and ends the request. It keeps nothing but pauses.
 
-    read the execution ──▶ ended ──▶ done
+    read the execution ──▶ ended ──▶ done; canceled before its batches had stopped ──▶ stop them
         │                  cancel requested ──▶ stop what runs, StopNode per batch ──▶ CANCELED
         ▼
     states of RUNNING nodes ── missing ──▶ start again
@@ -30,6 +30,7 @@ from pyoco_server.domain.execution.commands import (
     CompleteExecution,
     FailExecution,
     FailNode,
+    RemoveTag,
     ReportNodeProgress,
     StartNode,
     StopNode,
@@ -39,7 +40,14 @@ from pyoco_server.domain.execution.state import Execution, Failure, Node, NodeSt
 from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.domain.pdca.ids import artifact_id, number_of
 from pyoco_server.domain.pdca.outcome import BatchOutcome
-from pyoco_server.domain.pdca.recheck import ENGINE_UNREACHABLE, ENGINE_WORKER, Batch, unreachable_since
+from pyoco_server.domain.pdca.recheck import (
+    ENGINE_UNREACHABLE,
+    ENGINE_WORKER,
+    STOPPING,
+    Batch,
+    is_stopping,
+    unreachable_since,
+)
 from pyoco_server.domain.pdca.strategies import Artifact, BatchOutput, output_to_plain
 from pyoco_server.errors import BrokerUnavailable, EngineDown
 from pyoco_server.ports.pdca import ArtifactStore, BatchEngine, BatchState, StoredArtifact
@@ -147,11 +155,15 @@ class RequestRun:
 
     async def _look(self) -> bool:
         execution = self._seen(await self._parts.executions.cache.look(self.run_id))
-        if not execution.exists or execution.status.is_terminal:
+        is_over = execution.status.is_terminal
+        if not execution.exists or (is_over and not is_stopping(execution)):
             return True
         try:
             plan = await self._parts.plans.get(execution)
         except UnreadablePlan as error:
+            if is_over:
+                self.is_request = False
+                return True
             failure = Failure(code=UNREADABLE, message=f"the request cannot be read: {error}"[:MAX_ERROR_CHARS])
             await self._command(FailExecution(at=self._now(), error=failure))
             return False
@@ -159,6 +171,8 @@ class RequestRun:
             self.is_request = False
             return True
         self._context = CommandContext(actor=GATEWAY.actor, correlation_id=plan.correlation_id)
+        if is_over:
+            return await self._stop_left(execution, plan)
         if execution.cancel is not None:
             return await self._stop(execution, plan)
         if execution.started_at is None:
@@ -272,7 +286,28 @@ class RequestRun:
         if not running:
             await confirm_or_signal(self._parts.executions.stores, execution, grace_sec=None)
             return False
-        batches = [self._awaited(plan, number) for number in running]
+        going_on = await self._stop_batches(self._awaited(plan, number) for number in running)
+        for number, node in running.items():
+            if number not in going_on:
+                await self._command(StopNode(at=self._now(), node_id=node.node_id, attempt=node.attempt))
+        return self._latest.status.is_terminal
+
+    async def _stop_left(self, execution: Execution, plan: Plan) -> bool:
+        """The request was ended while its engine did not answer: stop what it may still run, until it says so."""
+        left = [
+            number_of(node.node_id)
+            for node in execution.nodes.values()
+            if node.attempt and node.status is NodeStatus.CANCELED
+        ]
+        if await self._stop_batches(self._awaited(plan, number) for number in left):
+            return False
+        await self._command(RemoveTag(at=self._now(), tag=STOPPING))
+        logger.info("batches stopped after the end of their request", extra=self._facts(batches=len(left)))
+        return True
+
+    async def _stop_batches(self, those: Iterable[Batch]) -> set[int]:
+        """Tell the engine to stop them, each once; returns the numbers of those that still go on."""
+        batches = list(those)
 
         async def cancel(batch: Batch) -> None:
             await self._parts.engine.cancel(batch)
@@ -280,10 +315,7 @@ class RequestRun:
 
         await self._each(cancel, [batch for batch in batches if batch.number not in self._told_to_stop])
         states = await self._parts.engine.states(batches)
-        for number, node in running.items():
-            if states.get(number) not in _GOING_ON:
-                await self._command(StopNode(at=self._now(), node_id=node.node_id, attempt=node.attempt))
-        return self._latest.status.is_terminal
+        return {number for number, state in states.items() if state in _GOING_ON}
 
     # --- the engine is away -------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import orjson
 
 from pyoco_server.domain.ids import NodeId, RunId
 from pyoco_server.domain.queries import cursors
+from pyoco_server.domain.queries.stats import Stats, StatsQuery
 from pyoco_server.domain.queries.steps import WaitingNode, WaitQuery
 from pyoco_server.errors import BrokerUnavailable, IndexUnavailable, InvalidListQuery
 from pyoco_server.ports import JobPage, JobQuery, LabelCount, LabelQuery, Listed, RunIndex, RunQuery
@@ -101,6 +102,11 @@ class ListService:
         """The matching labels, each with its number of unarchived jobs."""
         await self.fresh()
         return self.index.labels(query)
+
+    async def stats(self, query: StatsQuery) -> Stats:
+        """The time series of the stored runs."""
+        await self.fresh()
+        return self.index.stats(query)
 
     async def waits(self, query: WaitQuery) -> tuple[Sequence[tuple[WaitingNode, Any]], bool]:
         """The nodes that wait for input, longest wait first, each with its prompt; and whether there are more."""

@@ -6,40 +6,32 @@ are its own. A caller of one tenant gets that tenant's runs, and no metric of th
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyoco_server.domain.queries.histograms import Tallies, Waiting
-from pyoco_server.domain.queries.steps import StepKind
+from pyoco_server.domain.queries.histograms import Tallies
 from pyoco_server.domain.rate_limits import LimitClass
 from pyoco_server.services.claims.claim_queue import ClaimQueue
 from pyoco_server.services.fleet_view import FleetView
 from pyoco_server.services.projections.lists import ListService
+from pyoco_server.services.projections.run_figures import RunFigures, run_figures
 from pyoco_server.services.rate_limiter import RateLimiter
 from pyoco_server.services.streaming.topics import RunTopics
-
-# Further tags are shown as one: each is a time series that a monitoring system has to keep.
-MAX_TAGS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metrics:
     """One scrape: the runs that a caller may see, what all tenants share, and for operators the process.
 
-    `waiting` has the deepest queues only. `process` has values by metric name; it is None for a caller of one tenant.
+    `process` has values by metric name; it is None for a caller of one tenant.
     `rate_limited` has the classes with a limit. `airflow_requests` are counted by endpoint and outcome;
     `airflow_circuit` is empty where no Airflow is configured.
     """
 
-    counts: Mapping[str, int]
-    waiting: Sequence[Waiting]
+    runs: RunFigures
     tallies: Tallies
-    taken_at: float
     workers_alive: int
-    dead_letters: int
     process: Mapping[str, float] | None
-    nodes: Mapping[StepKind, int]
     rate_limited: Mapping[LimitClass, int]
     airflow_requests: Mapping[tuple[str, str], int]
     airflow_circuit: str
@@ -56,31 +48,25 @@ class MetricsService:
     rate_limiter: RateLimiter
 
     async def gather(self, *, tenant_filter: str | None) -> Metrics:
-        """The metrics now; the broker gets two small requests, at the same time."""
-        await self.lists.fresh()
-        stores, index, indexer = self.lists.stores, self.lists.index, self.lists.indexer
-        dead_letters, behind = await asyncio.gather(stores.dead_letters.count(), indexer.behind())
+        figures = await run_figures(self.lists, tenant_filter=tenant_filter)
+        stores, indexer = self.lists.stores, self.lists.indexer
         process = {
             "pyoco_nats_connected": stores.broker.connected,
             "pyoco_append_conflicts_total": stores.counters.append_conflicts,
             "pyoco_stale_lists_total": stores.counters.stale_lists,
             "pyoco_index_caught_up": indexer.is_caught_up,
             "pyoco_index_failures_total": indexer.failures,
-            "pyoco_index_behind": behind,
+            "pyoco_index_behind": figures.index_behind,
             "pyoco_runs_with_lost_events": stores.counters.runs_with_lost_events,
             "pyoco_lost_event_bytes": stores.counters.lost_event_bytes,
             "pyoco_watchers": self.topics.open_count,
             "pyoco_claims_waiting": self.claims.waiting,
         }
         return Metrics(
-            counts=index.counts(tenant_filter),
-            waiting=index.waiting(tenant_filter, limit=MAX_TAGS),
-            tallies=index.tallies(tenant_filter),
-            taken_at=stores.clock.now(),
+            runs=figures,
+            tallies=self.lists.index.tallies(tenant_filter),
             workers_alive=self.fleet.alive(),
-            dead_letters=dead_letters,
             process=process if tenant_filter is None else None,
-            nodes=index.steps_count(),
             rate_limited=self.rate_limiter.refused,
             airflow_requests=stores.counters.airflow_requests,
             airflow_circuit=stores.counters.airflow_circuit,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pyoco_server.domain.pdca import slots, strategy_table
+from pyoco_server.domain.pdca import slots, strategy_table, text_index
 from pyoco_server.domain.pdca.ids import StrategyId
 from pyoco_server.domain.pdca.listing import ListedStrategy, SortBy, StrategyQuery
 from pyoco_server.domain.pdca.slots import SlotOrder, SlotSet, bits_of, bits_where, slots_of, union
@@ -92,7 +92,7 @@ def test_every_page_is_that_of_a_plain_list(
         patch.setattr(slots, "FEW", 2)
         patch.setattr(slots, "CHUNK", 2)
         patch.setattr(strategy_table, "FEW_MATCHES", 2)
-        patch.setattr(strategy_table, "MAX_TEXTS", 3)
+        patch.setattr(text_index, "MAX_SEARCHED", 3)
         registered = {strategy.id: strategy for strategy in strategies}
         latest = {each.strategy_id: each for each in news if each.checked_at is not None}
         table = StrategyTable(strategies, latest.values())

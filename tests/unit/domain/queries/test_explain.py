@@ -28,6 +28,7 @@ from pyoco_server.domain.fleet.flows import AnnouncedFlow
 from pyoco_server.domain.fleet.records import WorkerState
 from pyoco_server.domain.fleet.worker_status import QueueState, WorkerStatus
 from pyoco_server.domain.ids import InstanceId, NodeId, RunId, WorkerId
+from pyoco_server.domain.pdca.recheck import REQUEST_FLOW, STOPPING
 from pyoco_server.domain.queries.explain import Evidence, Reason, ServedTag, explain, served_tags
 from pyoco_server.domain.queries.explain_texts import TEXTS, render_reason
 from pyoco_server.errors import ExecutionFailedError, FlowNotFound, RunTimedOut
@@ -73,6 +74,12 @@ def announcing(*names: str) -> WorkerStatus:
 def evidence(*fleet: WorkerStatus, **changed: Any) -> Evidence:
     values: dict[str, Any] = {"now": NOW, "heartbeat_at": 999.0, "fleet": fleet}
     return Evidence(**values | RULES | changed)
+
+
+def request_of(execution: Execution, *labels: str) -> Execution:
+    """The same as a request of the PDCA API."""
+    request = structs.replace(execution.request, flow_name=REQUEST_FLOW)
+    return structs.replace(execution, request=request, labels=labels)
 
 
 def stopped(how: StopHow) -> Execution:
@@ -180,6 +187,9 @@ CASES: list[tuple[Execution, Evidence, list[str]]] = [
     (failed(ExecutionFailedError.err_id, attempt=2), evidence(), ["run_failed", "tried_again"]),
     (structs.replace(failed(RunTimedOut.err_id, BROKEN), timeout=LATE), evidence(), ["timed_out"]),
     *((stopped(how), evidence(), [f"cancelled_{how.value}"]) for how in StopHow),
+    (request_of(stopped(StopHow.UNCONFIRMED), STOPPING), evidence(), ["cancelled_batches_stopping"]),
+    (request_of(stopped(StopHow.UNCONFIRMED)), evidence(), ["cancelled_batches_stopped"]),
+    (request_of(stopped(StopHow.IDLE)), evidence(), ["cancelled_idle"]),
     (structs.replace(STARTED, status=Status.COMPLETED, ended_at=960.0), evidence(), ["completed"]),
 ]
 

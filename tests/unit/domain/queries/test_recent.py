@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyoco_server.domain.queries.recent import recent
+from pyoco_server.domain.queries.recent import NAMED, recent
 
 finite = st.floats(0, 1e9)
 summaries = st.lists(
@@ -53,3 +53,10 @@ def test_every_run_counts_once_and_the_median_is_at_most_the_95th_percentile(run
     assert sum(found.statuses.values()) == found.runs == len(runs)
     assert (found.median_sec is None) == (found.p95_sec is None)
     assert found.median_sec is None or found.p95_sec is None or found.median_sec <= found.p95_sec
+
+
+def test_the_first_runs_are_named_in_their_order() -> None:
+    found = recent({"run_id": f"run-{nth}", "status": "FAILED" if nth else "COMPLETED"} for nth in range(NAMED + 3))
+
+    assert [run.run_id for run in found.last] == [f"run-{nth}" for nth in range(NAMED)]
+    assert [run.status for run in found.last[:2]] == ["COMPLETED", "FAILED"]

@@ -7,15 +7,16 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from pyoco_server.domain.execution.commands import CreateExecution, StartNode
+from pyoco_server.domain.execution.commands import CreateExecution, RemoveTag, StartNode
 from pyoco_server.domain.execution.events import NodeFailed, NodeSucceeded
 from pyoco_server.domain.execution.state import NodeStatus, Request, Status, StopHow, Work
 from pyoco_server.domain.ids import RunId, WorkerId
 from pyoco_server.domain.pdca.ids import artifact_id, node_of
-from pyoco_server.domain.pdca.recheck import ENGINE_WORKER, REQUEST_FLOW, pack, unreachable_since
+from pyoco_server.domain.pdca.recheck import ENGINE_WORKER, REQUEST_FLOW, STOPPING, is_stopping, pack, unreachable_since
 from pyoco_server.domain.pdca.strategies import read_output
 from pyoco_server.errors import BrokerUnavailable, EngineDown
 from pyoco_server.ports.pdca import BatchOutcome, BatchState
+from pyoco_server.services.executions.cancel import UNCONFIRMED_AFTER_GRACE_SEC, confirm_or_signal
 from pyoco_server.services.pdca.request_run import BATCH_FAILED, BATCHES_FAILED, UNREADABLE, RequestRun
 from pyoco_server.testing.batch_engine import MemoryBatchEngine
 from support.pdca import FIRST, SECOND, THREE, creation, request_cancel, request_run, requested, statuses
@@ -213,6 +214,60 @@ async def test_a_cancel_during_a_start_leaves_nothing_running(world: World, engi
 
     assert (await world.execution(run_id)).status is Status.CANCELED
     assert engine.state(run_id, 1) in (BatchState.MISSING, BatchState.CANCELED)
+
+
+async def canceled_without_its_engine(world: World, engine: MemoryBatchEngine) -> RunId:
+    """A running request that was canceled while its engine was away, and has been ended without it."""
+    run_id = await requested(world)
+    request = request_run(world, run_id, engine)
+    await request.advance()
+    engine.set_state(run_id, 1, BatchState.SUCCEEDED)
+    await request.advance()
+    engine.is_down = True
+    await request_cancel(world, run_id)
+    with pytest.raises(EngineDown):
+        await request.advance()
+    world.clock.pass_time(30 + 2 * UNCONFIRMED_AFTER_GRACE_SEC + 1)
+    await confirm_or_signal(world.stores, await world.execution(run_id), grace_sec=30)
+    return run_id
+
+
+async def test_batches_of_a_request_that_was_ended_without_its_engine_are_stopped_later(
+    world: World, engine: MemoryBatchEngine
+) -> None:
+    run_id = await canceled_without_its_engine(world, engine)
+    left = await world.execution(run_id)
+    another = request_run(world, run_id, engine)
+    with pytest.raises(EngineDown):
+        await another.advance()
+    engine.is_down, engine.stops_at_once = False, False
+    still_going_on = not await another.advance()
+    while_going_on = await world.execution(run_id)
+    engine.set_state(run_id, 2, BatchState.CANCELED)
+    engine.set_state(run_id, 3, BatchState.CANCELED)
+
+    is_done = await another.advance()
+
+    after = await world.execution(run_id)
+    assert (left.status, left.cancel and left.cancel.how) == (Status.CANCELED, StopHow.UNCONFIRMED)
+    assert is_stopping(left)
+    assert still_going_on
+    assert is_stopping(while_going_on)
+    assert is_done
+    assert not is_stopping(after)
+    assert (after.status, after.cancel, after.nodes) == (left.status, left.cancel, left.nodes)
+    assert engine.state(run_id, 1) is BatchState.SUCCEEDED
+
+
+async def test_batches_are_left_alone_when_the_label_is_removed(world: World, engine: MemoryBatchEngine) -> None:
+    run_id = await canceled_without_its_engine(world, engine)
+    engine.is_down = False
+    await world.handle(run_id, RemoveTag(at=world.now(), tag=STOPPING))
+
+    is_done = await request_run(world, run_id, engine).advance()
+
+    assert is_done
+    assert engine.state(run_id, 2) is BatchState.RUNNING
 
 
 async def test_an_engine_that_is_away_is_shown_once_and_forgotten_when_it_is_back(

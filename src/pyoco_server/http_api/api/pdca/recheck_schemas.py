@@ -266,7 +266,7 @@ class RecheckStatus(Open):
     dag: Runs
     note: str | None = Field(
         default=None,
-        description="Why it does not go on at present; absent: nothing is known.",
+        description="Why it does not go on at present, or that batches of a canceled request are still to be stopped.",
         examples=["engine unreachable since 2025-08-24T03:35:00Z"],
     )
 

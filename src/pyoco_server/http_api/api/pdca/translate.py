@@ -8,12 +8,13 @@ import msgspec
 
 from pyoco_server.domain.execution.state import Status
 from pyoco_server.domain.pdca.ids import ulid_of
-from pyoco_server.domain.pdca.recheck import ENGINE_UNREACHABLE, unreachable_since
+from pyoco_server.domain.pdca.recheck import ENGINE_UNREACHABLE, is_stopping, unreachable_since
 from pyoco_server.http_api.protocol.times import rfc3339
 from pyoco_server.services.pdca.requests import Accepted, Shown
 
 # A response is to have a megabyte at most. Two thousand are one for each batch of the largest request.
 MAX_ARTIFACTS = 2_000
+STILL_STOPPING = "canceled; its batches are stopped as soon as the engine answers"
 _STATUSES = {
     Status.ACTIVE: "running",
     Status.COMPLETED: "success",
@@ -57,4 +58,6 @@ def status_out(shown: Shown) -> dict[str, Any]:
         plain["artifacts_truncated"] = True
     if since is not None:
         plain["note"] = f"{ENGINE_UNREACHABLE}{since}"
+    elif is_stopping(execution):
+        plain["note"] = STILL_STOPPING
     return plain

@@ -1,0 +1,40 @@
+// Whether the gateway accepts runs and how it stores them.
+
+import { Notice } from "../../components/notice";
+import { duration, number } from "../../format";
+import { t } from "../../texts";
+import type { Overview } from "./overview";
+
+export function Health({ overview }: { overview: Overview }) {
+  const texts = t.value.overview;
+  const { health, durability, retention_sec, version } = overview;
+  const isReady = health.status === "ready";
+  const kept = retention_sec === 0 ? texts.keptForEver : texts.kept(duration(retention_sec));
+  return (
+    <>
+      <p class="health small">
+        <span class={`status ${isReady ? "status-completed" : "status-failed"}`}>
+          <span aria-hidden="true">{isReady ? "✓" : "✕"}</span>
+          {isReady ? texts.ready : texts.unready}
+        </span>
+        <span class="muted" title={texts.durabilityHints[durability]}>
+          {texts.durabilities[durability]}
+        </span>
+        <span class="muted">{kept}</span>
+        {health.index_behind > 0 && <span class="muted">{texts.behind(number(health.index_behind))}</span>}
+        <span class="muted">{version}</span>
+      </p>
+      {!isReady && (
+        <div class="health-reasons">
+          <Notice kind="error">
+            {health.reasons.map((reason) => (
+              <p key={reason.err_id}>
+                <strong>{reason.message}</strong> {reason.detail} {reason.hint}
+              </p>
+            ))}
+          </Notice>
+        </div>
+      )}
+    </>
+  );
+}
