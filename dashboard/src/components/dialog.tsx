@@ -20,12 +20,12 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
       }}
     >
       <div class="dialog-body">
-        <header class="dialog-head">
+        <div class="dialog-head">
           <h2 id={titleId}>{title}</h2>
           <button type="button" class="quiet" aria-label={t.value.shell.close} onClick={() => element.current?.close()}>
             ×
           </button>
-        </header>
+        </div>
         {children}
       </div>
     </dialog>
