@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bytes, duration, relative, seconds, utcTime } from "./format";
+import { bytes, duration, longDuration, relative, seconds, utcTime } from "./format";
 
 test.each([
   [0, "0ms"],
@@ -35,4 +35,8 @@ test("times of the API are unix seconds or RFC 3339", () => {
   expect(seconds(5)).toBe(5);
   expect(seconds("soon")).toBeNull();
   expect(utcTime(1771416000.5)).toBe("2026-02-18T12:00:00.500Z");
+});
+
+test("a setting is shown in its greatest unit", () => {
+  expect([2_592_000, 5400, 86_400, 45, 0].map(longDuration)).toEqual(["30 days", "90 minutes", "1 day", "45 seconds", "0 days"]);
 });

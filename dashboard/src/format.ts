@@ -45,6 +45,13 @@ export function duration(seconds: number): string {
   return `${unit(Math.floor(rounded / 86_400), "day")} ${unit(Math.floor((rounded % 86_400) / 3600), "hour")}`;
 }
 
+/** A setting in words, in its greatest unit: `30 days`, `90 minutes`. */
+export function longDuration(seconds: number): string {
+  const [name, size] = RELATIVE_UNITS.find(([, each]) => seconds % each === 0) ?? ["second", 1];
+  const format = (locale: string): Intl.NumberFormat => new Intl.NumberFormat(locale, { style: "unit", unit: name, unitDisplay: "long" });
+  return formatter(`long ${name}`, format).format(seconds / size);
+}
+
 const RELATIVE_UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ["day", 86_400],
   ["hour", 3600],

@@ -57,16 +57,17 @@ function pythonOf(calls: Calls): string {
   return ["from pyoco_server.http_client import PyocoHttpClient", "", `with PyocoHttpClient(${server}) as client:`, ...lines].join("\n");
 }
 
-export function CallMenu({ calls }: { calls: () => Calls }) {
+/** `label` says what the calls do where it is not what the view shows. */
+export function CallMenu({ calls, label }: { calls: () => Calls; label?: string }) {
   const [shown, setShown] = useState<Calls | null>(null);
   const texts = t.value.shell.calls;
   return (
     <>
       <button type="button" class="quiet" onClick={() => setShown(calls())}>
-        {"</>"} {texts.button}
+        {"</>"} {label ?? texts.button}
       </button>
       {shown && (
-        <Dialog title={texts.title} onClose={() => setShown(null)}>
+        <Dialog title={label ?? texts.title} onClose={() => setShown(null)}>
           <CallBlock title={texts.curl} text={curlOf(shown)} />
           {shown.client !== undefined && <CallBlock title={texts.client} text={clientOf(shown.client)} />}
           <CallBlock title={texts.python} text={pythonOf(shown)} />

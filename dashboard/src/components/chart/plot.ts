@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { localDay, localHour } from "../../format";
-import { decadesAround, isolated, tickLabels, type Values } from "./points";
+import { decadesAround, isDecade, isolated, tickLabels, type Values } from "./points";
 
 export interface PlotSeries {
   readonly label: string;
@@ -34,7 +34,7 @@ export function drawPlot(element: HTMLElement, options: PlotOptions): () => void
       width: element.clientWidth,
       height: HEIGHT,
       legend: { show: false },
-      padding: [12, 8, 0, 0],
+      padding: [12, 24, 0, 0],
       cursor: { y: false, drag: { x: false, y: false, setScale: false } },
       scales: {
         x: { range: [options.since, options.until] },
@@ -43,12 +43,12 @@ export function drawPlot(element: HTMLElement, options: PlotOptions): () => void
           : { range: (_, __, most) => [0, Math.max(most * 1.1, 4)] },
       },
       axes: [
-        { ...axis, space: 72, values: (_, ticks, __, ___, distance) => tickLabels(ticks, distance, { day: localDay, time: localHour }) },
+        { ...axis, size: 32, space: 72, values: (_, ticks, __, ___, distance) => tickLabels(ticks, distance, { day: localDay, time: localHour }) },
         {
           ...axis,
           size: 64,
           gap: 8,
-          ...(!options.isLogarithmic && { incrs: WHOLE_NUMBERS }),
+          ...(options.isLogarithmic ? { filter: decadesOnly, grid: { ...axis.grid, filter: decadesOnly } } : { incrs: WHOLE_NUMBERS }),
           values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : options.format(tick))),
         },
       ],
@@ -75,6 +75,11 @@ export function drawPlot(element: HTMLElement, options: PlotOptions): () => void
     resize.disconnect();
     plot.destroy();
   };
+}
+
+/** A line for each power of ten; those between them would be a hatching. */
+function decadesOnly(_: uPlot, ticks: number[]): (number | null)[] {
+  return ticks.map((tick) => (isDecade(tick) ? tick : null));
 }
 
 /** The colour behind a custom property: a canvas does not know `light-dark()`. */

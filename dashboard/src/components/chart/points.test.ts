@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { decadesAround, isolated, tickLabels } from "./points";
+import { decadesAround, isDecade, isolated, tickLabels } from "./points";
 
 test("a value between gaps is isolated", () => {
   expect(isolated([1, null, 2, 3, null, 4])).toEqual([0, 5]);
@@ -20,4 +20,8 @@ test("ticks of days are days", () => {
 test("a logarithmic axis ends at powers of ten and is never empty", () => {
   expect(decadesAround(0.02, 30)).toEqual([0.01, 100]);
   expect(decadesAround(1, 1)).toEqual([1, 10]);
+});
+
+test("powers of ten are found in spite of rounding", () => {
+  expect([0.001, 0.1 * 3, 1, 10 ** -2, 50, 100].filter(isDecade)).toEqual([0.001, 1, 0.01, 100]);
 });

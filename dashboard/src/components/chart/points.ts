@@ -25,6 +25,11 @@ export function tickLabels(ticks: readonly number[], distanceSec: number, words:
   });
 }
 
+export function isDecade(value: number): boolean {
+  const power = Math.log10(value);
+  return Math.abs(power - Math.round(power)) < 1e-6;
+}
+
 /** The powers of ten around the values of a logarithmic axis. */
 export function decadesAround(least: number, most: number): [number, number] {
   const from = 10 ** Math.floor(Math.log10(least));

@@ -2,7 +2,7 @@
 
 import { api, body } from "../../api/client";
 import { useQuery } from "../../api/use-query";
-import { duration, number, percent } from "../../format";
+import { duration, longDuration, number, percent } from "../../format";
 import { hashOf, place } from "../../router";
 import { t } from "../../texts";
 import { Chart, type ChartSeries } from "../chart";
@@ -10,7 +10,7 @@ import { filterValue } from "../filter-fields";
 import { Loading, Notice, ProblemNotice } from "../notice";
 import { statusText } from "../status";
 import { Time } from "../time";
-import { isCut, POINTS, RANGES, rangeOf, sinceOf, stepOf, successShare, type Range, type Stats, type Totals } from "./stats";
+import { drawnPoints, isCut, RANGES, rangeOf, stepOf, successShare, windowOf, type Range, type Stats, type Totals } from "./stats";
 import "./run-charts.css";
 
 /** Of all runs, or of those of a flow. */
@@ -20,7 +20,7 @@ export function RunCharts({ flow }: { flow?: string }) {
   const { data, problem, isLoading, refresh } = useQuery(
     JSON.stringify([flow, range]),
     async (signal) => {
-      const query = { since: String(sinceOf(range, Date.now() / 1000)), points: POINTS, ...(flow !== undefined && { flow }) };
+      const query = { ...windowOf(range, Date.now() / 1000), ...(flow !== undefined && { flow }) };
       return await body(api.GET("/stats", { params: { query }, signal }));
     },
     { everyMs: RANGES[range].everyMs },
@@ -63,7 +63,7 @@ function CutNotice({ stats }: { stats: Stats }) {
   return (
     <Notice>
       <p>
-        {t.value.chart.cut(duration(stats.retention_sec))} {stats.kept_since !== null && <Time at={stats.kept_since} as="local" />}
+        {t.value.chart.cut(longDuration(stats.retention_sec))} {stats.kept_since !== null && <Time at={stats.kept_since} as="local" />}
       </p>
     </Notice>
   );
@@ -72,13 +72,15 @@ function CutNotice({ stats }: { stats: Stats }) {
 function Charts({ stats }: { stats: Stats }) {
   const texts = t.value.chart;
   const { unit, count } = stepOf(stats.step_sec);
-  const times = stats.points.map((point) => point.at);
+  const points = drawnPoints(stats);
+  const times = points.map((point) => point.at);
   const frame = { times, since: stats.since, until: stats.until };
   const line = (name: keyof Totals, label: string, colour: string, dash: readonly number[], format: (value: number) => string): ChartSeries => ({
     label,
     colour,
     dash,
-    values: stats.points.map((point) => point[name]),
+    // No line along the axis where there is nothing.
+    values: points.map((point) => (stats.total[name] === 0 ? null : point[name])),
     summary: stats.total[name] === null ? "–" : format(stats.total[name]),
   });
   return (

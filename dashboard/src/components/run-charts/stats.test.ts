@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { isCut, rangeOf, sinceOf, stepOf, successShare, type Stats } from "./stats";
+import { drawnPoints, isCut, rangeOf, stepOf, successShare, windowOf, type Point, type Stats } from "./stats";
 
 test("an unknown range is the first one", () => {
   expect([rangeOf("7d"), rangeOf(""), rangeOf("toString"), rangeOf("9d")]).toEqual(["7d", "1h", "1h", "1h"]);
 });
 
 test("a range ends now", () => {
-  expect(sinceOf("24h", 1_000_000.7)).toBe(1_000_000 - 86_400);
+  expect(windowOf("24h", 1_000_000.7)).toEqual({ since: "913600", until: "1000000", points: 120 });
 });
 
 test("a range is cut when its first whole interval begins before the runs that are kept", () => {
@@ -27,4 +27,12 @@ test("a step is a whole number of its greatest unit", () => {
     { unit: "hours", count: 3 },
     { unit: "days", count: 1 },
   ]);
+});
+
+test("a short interval that has only begun is not drawn", () => {
+  const points = [{ at: 0 }, { at: 60 }] as Point[];
+
+  expect(drawnPoints({ points, step_sec: 60, taken_at: 90 })).toHaveLength(1);
+  expect(drawnPoints({ points, step_sec: 60, taken_at: 120 })).toHaveLength(2);
+  expect(drawnPoints({ points: [{ at: 0 }, { at: 3600 }] as Point[], step_sec: 3600, taken_at: 3700 })).toHaveLength(2);
 });

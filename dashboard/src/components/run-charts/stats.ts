@@ -3,6 +3,7 @@
 import type { Schemas } from "../../api/client";
 
 export type Stats = Schemas["StatsOut"];
+export type Point = Schemas["StatsPoint"];
 export type Totals = Schemas["RunTotals"];
 
 /** The length of each range, and how often it is read: a point of a month does not change within seconds. */
@@ -15,16 +16,24 @@ export const RANGES = {
 } as const;
 export type Range = keyof typeof RANGES;
 export const FIRST_RANGE: Range = "1h";
-// Two for each pixel of the narrowest page would show no more.
+// Some more would be closer than lines are wide.
 export const POINTS = 120;
 
 export function rangeOf(text: string): Range {
   return Object.hasOwn(RANGES, text) ? (text as Range) : FIRST_RANGE;
 }
 
-/** When the range begins, in unix seconds. */
-export function sinceOf(range: Range, now: number): number {
-  return Math.floor(now) - RANGES[range].seconds;
+/** The query for a range that ends now. */
+export function windowOf(range: Range, now: number): { since: string; until: string; points: number } {
+  const until = Math.floor(now);
+  return { since: String(until - RANGES[range].seconds), until: String(until), points: POINTS };
+}
+
+/** What is drawn: without a short interval that has only begun, which would look like a decline. */
+export function drawnPoints({ points, step_sec, taken_at }: Pick<Stats, "points" | "step_sec" | "taken_at">): readonly Point[] {
+  const last = points.at(-1);
+  const hasOnlyBegun = last !== undefined && last.at + step_sec > taken_at && step_sec < 3600 && points.length > 1;
+  return hasOnlyBegun ? points.slice(0, -1) : points;
 }
 
 /** Whether the beginning of the range is so early that runs of it are removed already. */

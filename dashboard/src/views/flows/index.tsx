@@ -1,5 +1,11 @@
-import { t } from "../../texts";
+// The flows that running workers announce: all of them, or one.
 
-export default function View() {
-  return <h1>{t.value.shell.pages.flows}</h1>;
+import type { ViewProps } from "..";
+import { FlowList } from "./flow-list";
+import { FlowPage } from "./flow-page";
+import "./flows.css";
+
+export default function Flows({ rest }: ViewProps) {
+  const [name] = rest;
+  return name === undefined ? <FlowList /> : <FlowPage key={name} name={name} />;
 }

@@ -1,7 +1,7 @@
 // Whether the gateway accepts runs and how it stores them.
 
 import { Notice } from "../../components/notice";
-import { duration, number } from "../../format";
+import { longDuration, number } from "../../format";
 import { t } from "../../texts";
 import type { Overview } from "./overview";
 
@@ -9,7 +9,7 @@ export function Health({ overview }: { overview: Overview }) {
   const texts = t.value.overview;
   const { health, durability, retention_sec, version } = overview;
   const isReady = health.status === "ready";
-  const kept = retention_sec === 0 ? texts.keptForEver : texts.kept(duration(retention_sec));
+  const kept = retention_sec === 0 ? texts.keptForEver : texts.kept(longDuration(retention_sec));
   return (
     <>
       <p class="health small">
