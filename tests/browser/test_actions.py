@@ -200,6 +200,9 @@ def test_a_waiting_node_is_answered_with_the_keyboard_only(visit: Visit, client:
 
     press("Enter")
     expect(visit.page.get_by_role("radio", name="ship")).to_be_focused()
+    press("Enter")
+    expect(visit.page.get_by_role("alert")).to_contain_text("Choose an answer first.")
+    assert visit.sent("POST", "/resume") == []
     press("ArrowDown")
     expect(visit.page.get_by_role("radio", name="stop")).to_be_checked()
     press("Tab")

@@ -224,6 +224,7 @@ function WorkerFacts({ worker, readAt }: { worker: Worker; readAt: number }) {
       </dd>
       <dt>{texts.runs}</dt>
       <dd>
+        {worker.current_run_ids.length === 0 && <span class="muted">–</span>}
         <ul class="run-list">
           {worker.current_run_ids.map((run) => (
             <li key={run}>
