@@ -183,6 +183,7 @@ def test_a_dialog_that_is_closed_does_nothing(visit: Visit, client: httpx.Client
     run_id = submit(client)
     visit.go(f"runs/{run_id}")
     visit.page.get_by_role("button", name="Cancel run").click()
+    expect(visit.page.get_by_role("dialog")).to_be_visible()
 
     visit.page.keyboard.press("Escape")
 
