@@ -210,6 +210,19 @@ def list_runs(stack: Stack, query: str, *, count: int, patience_sec: float, empt
     return Lists(taken_ms=taken, refused=refused)
 
 
+def read_ms(stack: Stack, path: str, *, count: int) -> list[float]:
+    """The same request, one at a time."""
+    taken: list[float] = []
+    with Connection(stack.port, timeout_sec=SLOWEST_LIST_SEC) as connection:
+        for _ in range(count):
+            started = time.perf_counter()
+            answer = connection.request("GET", path)
+            taken.append((time.perf_counter() - started) * 1000)
+            if answer.status != 200:
+                raise StepFailed(f"GET {path} was refused: {answer.body[:200]!r}")
+    return taken
+
+
 def p50(values: Sequence[float]) -> float:
     return statistics.median(values)
 

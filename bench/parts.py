@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-from bench import executions, limits, measures, node_work, run_logs, streams, transports
+from bench import executions, limits, measures, node_work, run_logs, streams, time_series, transports
 from bench import strategies as strategy_table
 from bench import tags as tag_index
 from bench.access import Guarded, cost_of_access
@@ -14,7 +14,7 @@ from bench.load import Tool
 from bench.log_reads import read_times
 from bench.measures import LIST_QUERIES, MORE_LIST_QUERIES, NEVER_TOGETHER, p50, p95, p99
 from bench.plan import Bench, Part
-from bench.rows import LIST_SIZES
+from bench.rows import LIST_SIZES, READS
 from bench.settings_cost import cost_of_settings
 from bench.systems import DEFAULT_TAGS, Ours, Stack
 from bench.wheels import sync_beside_pip
@@ -155,6 +155,8 @@ def _more_lists(bench: Bench, stack: Stack) -> None:
             for chosen in ("", query)
         )
         bench.add(stack.name, f"list.filter.{name}", p50(filtered.taken_ms) / p50(plain.taken_ms))
+    for path in READS:
+        bench.add(stack.name, f"read{path}", p50(measures.read_ms(stack, path, count=scale.list_requests)))
 
 
 @ours_only
@@ -345,6 +347,20 @@ def tags(bench: Bench, stack: Stack) -> None:
         bench.add("ours", "tags.file.one", one.file_bytes / count / 1024)
 
 
+@ours_only
+def stats(bench: Bench, stack: Stack) -> None:
+    """Time series over runs of thirty days."""
+    count = bench.scale.tagged_jobs
+    with (
+        bench.journal.step("ours", f"time series, {count:,} runs"),
+        tempfile.TemporaryDirectory(prefix="pyoco-bench-stats-") as folder,
+        closing(tag_index.opened(Path(folder), "stats")) as index,
+    ):
+        bench.add("ours", "stats.file", time_series.fill(index, count))
+        bench.add("ours", "stats.slowest", time_series.slowest_ms(index))
+        bench.add("ours", "stats.usual", time_series.slowest_ms(index, points=120))
+
+
 def _tag_lists(bench: Bench, index: SqliteRunIndex, count: int) -> None:
     times = bench.scale.list_requests
     bench.add("ours", "tags.all", tag_index.page_ms(index, JobQuery(), count=times))
@@ -389,5 +405,6 @@ PARTS: dict[str, Part] = {
     "fork": fork,
     "keys": keys,
     "tags": tags,
+    "stats": stats,
     "strategies": strategies,
 }

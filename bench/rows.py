@@ -14,6 +14,8 @@ from bench.row import (
 )
 from bench.transport_rows import way_rows
 
+# Read at the largest number of runs.
+READS = ("/overview", "/stats")
 LIST_SIZES = (100, 10_000, 100_000)
 FILTER_WORDS = {"all": "", "status": ", status filter", "flow": ", flow filter", "tag": ", tag filter"}
 MORE_FILTER_WORDS = {
@@ -63,7 +65,7 @@ _MANY = CONNECTIONS[1:]
 
 
 def product_rows() -> list[Row]:
-    lists = [*_list_rows(), *_filter_rows()]
+    lists = [*_list_rows(), *_filter_rows(), *_stats_rows()]
     streams = [*_stream_rows(), *_log_rows(), *way_rows()]
     executions = [*_command_rows(), *_claim_rows(), *_fork_rows(), *_key_rows()]
     ours = [*streams, *_access_rows(), *_settings_rows(), *_wheel_rows(), *executions, *_tag_rows(), *_strategy_rows()]
@@ -145,6 +147,19 @@ def _filter_rows() -> list[Row]:
         lower(key, f"{runs} {words}, p50 beside no filter", "×", at_most(key, 3, "× no filter"))
         for name, words in MORE_FILTER_WORDS.items()
         for key in (f"list.filter.{name}",)
+    ]
+
+
+def _stats_rows() -> list[Row]:
+    queries = "time series, 100,000 runs over 30 days: slowest window and filter"
+    return [
+        *(
+            lower(f"read{path}", f"GET {path} at {LIST_SIZES[-1]:,} runs, p50", "ms", at_most(f"read{path}", 10, "ms"))
+            for path in READS
+        ),
+        lower("stats.slowest", f"{queries}, 500 points, processor time", "ms", at_most("stats.slowest", 5, "ms")),
+        lower("stats.usual", f"{queries}, 120 points, processor time", "ms", at_most("stats.usual", 5, "ms")),
+        lower("stats.file", "time series, 100,000 runs over 30 days: the whole index", "KiB/run"),
     ]
 
 

@@ -156,26 +156,36 @@ def _snapshots(
 ) -> Iterator[tuple[StoredRun, dict[str, object]]]:
     for number in numbers:
         run = StoredRun.numbered(number)
-        yield (
-            run,
-            {
-                "run_id": run.run_id,
-                "flow_name": run.flow_name,
-                "status": status or run.status,
-                "params": {"x": 1},
-                "tasks": {"only": "SUCCEEDED"},
-                "task_records": {},
-                "task_records_truncated": False,
-                "state": {"status": "COMPLETED", "nodes": [[4, 1]]},
-                "tag": run.tag,
-                "tags": list(labels(number)),
-                "worker_id": "filler",
-                "submitted_at": run.at,
-                "start_time": run.at,
-                "end_time": run.at + 0.01,
-                "heartbeat_at": run.at + 0.01,
-                "updated_at": run.at + version,
-                "attempt": 1,
-                "version": version,
-            },
-        )
+        yield run, snapshot_of(run, labels(number), version=version, status=status)
+
+
+def snapshot_of(
+    run: StoredRun,
+    labels: Sequence[str],
+    *,
+    version: int,
+    status: str | None = None,
+    waited: float = 0.0,
+    took: float = 0.01,
+) -> dict[str, object]:
+    """The snapshot of a finished run; times in seconds."""
+    return {
+        "run_id": run.run_id,
+        "flow_name": run.flow_name,
+        "status": status or run.status,
+        "params": {"x": 1},
+        "tasks": {"only": "SUCCEEDED"},
+        "task_records": {},
+        "task_records_truncated": False,
+        "state": {"status": "COMPLETED", "nodes": [[4, 1]]},
+        "tag": run.tag,
+        "tags": list(labels),
+        "worker_id": "filler",
+        "submitted_at": run.at,
+        "start_time": run.at + waited,
+        "end_time": run.at + waited + took,
+        "heartbeat_at": run.at + waited + took,
+        "updated_at": run.at + version,
+        "attempt": 1,
+        "version": version,
+    }

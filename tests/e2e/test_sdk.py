@@ -62,6 +62,8 @@ def test_small_reads_and_changes_return_their_responses(twin: Twin) -> None:
 
     assert twin.ask("health") == {"status": "ok", "nats": "connected", "version": __version__}
     assert "pyoco" in twin.ask("get_metrics")
+    assert twin.ask("get_overview")["runs"]["PENDING"] >= 1
+    assert twin.ask("get_stats", flow="hello", points=10)["total"]["submitted"] >= 2
     assert (hidden["hidden"], shown["hidden"]) == (True, False)
     assert "local" in [worker["worker_id"] for worker in twin.ask("list_workers", scope="all", limit=10)]
     assert twin.ask("explain_run", run_id)["reasons"][0]["hint"]

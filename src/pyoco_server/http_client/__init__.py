@@ -13,6 +13,7 @@ from pyoco_server.http_client.connection import Timing
 from pyoco_server.http_client.models.executions import *
 from pyoco_server.http_client.models.flows import *
 from pyoco_server.http_client.models.jobs import *
+from pyoco_server.http_client.models.overview import *
 from pyoco_server.http_client.models.runs import *
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ __all__ = [
     "FlowVersion",
     "Forbidden",
     "GatewayFailed",
+    "GatewayHealth",
     "GatewayUnreachable",
     "GraphDocument",
     "GraphNotFound",
@@ -65,12 +67,15 @@ __all__ = [
     "JobPage",
     "JobStatus",
     "LogEntry",
+    "NamedRun",
     "NodeStatus",
     "NotFound",
     "OrphanPossible",
+    "Overview",
     "PyocoClientError",
     "PyocoHttpClient",
     "PyocoHttpError",
+    "Queue",
     "RateLimited",
     "Reason",
     "RecentRuns",
@@ -85,7 +90,10 @@ __all__ = [
     "RunStatus",
     "RunSummary",
     "RunTasks",
+    "RunTotals",
     "RunWatchEvent",
+    "Stats",
+    "StatsPoint",
     "SubmitUncertain",
     "TagCount",
     "TagPage",

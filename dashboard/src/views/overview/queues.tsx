@@ -15,7 +15,7 @@ export function Queues({ queues }: { queues: readonly Queue[] }) {
     { key: "pending", title: texts.pending, isNumber: true, cell: (queue) => <Pending queue={queue} /> },
     { key: "oldest", title: texts.oldest, cell: ({ oldest_since }) => <Time at={oldest_since} /> },
     { key: "workers", title: texts.workers, isNumber: true, cell: (queue) => <Serving queue={queue} /> },
-    { key: "slots", title: texts.freeSlots, isNumber: true, cell: ({ slots, slots_free }) => (slots === null || slots_free === null ? "–" : texts.freeOf(number(slots_free), number(slots))) },
+    { key: "slots", title: texts.freeSlots, isNumber: true, cell: ({ slots, slots_free }) => (!slots || slots_free === null ? "–" : texts.freeOf(number(slots_free), number(slots))) },
   ];
   return (
     <section class="overview-part">

@@ -23,6 +23,7 @@ from pyoco_server.http_client.connection import (
     Timing,
     resolve_connection,
 )
+from pyoco_server.http_client.models.overview import Overview, Stats
 from pyoco_server.http_client.models.runs import (
     AuditPage,
     DeadLetterPage,
@@ -114,6 +115,21 @@ class AsyncPyocoHttpClient(
     async def get_metrics(self) -> str:
         """The gateway's metrics in the text format of Prometheus."""
         return await self._transport.send(get("/metrics", read=read_text, headers={"Accept": "text/plain"}))
+
+    async def get_overview(self) -> Overview:
+        """Runs by status, queues by tag, workers by state, what waits for people, and the health of the gateway."""
+        return await self._transport.send(get("/overview"))
+
+    async def get_stats(
+        self,
+        since: float | None = None,
+        until: float | None = None,
+        points: int | None = None,
+        flow: str | None = None,
+        tag: str | None = None,
+    ) -> Stats:
+        """How many runs were submitted and ended, and how long they took, by intervals; the last hour by default."""
+        return await self._transport.send(get("/stats", since=since, until=until, points=points, flow=flow, tag=tag))
 
     async def list_workers(
         self,

@@ -24,6 +24,7 @@ from pyoco_server.http_client.connection import (
     Timing,
     resolve_connection,
 )
+from pyoco_server.http_client.models.overview import Overview, Stats
 from pyoco_server.http_client.models.runs import (
     AuditPage,
     DeadLetterPage,
@@ -113,6 +114,21 @@ class PyocoHttpClient(RunMethods, JobMethods, ExecutionMethods, NodeMethods, Flo
     def get_metrics(self) -> str:
         """The gateway's metrics in the text format of Prometheus."""
         return self._transport.send(get("/metrics", read=read_text, headers={"Accept": "text/plain"}))
+
+    def get_overview(self) -> Overview:
+        """Runs by status, queues by tag, workers by state, what waits for people, and the health of the gateway."""
+        return self._transport.send(get("/overview"))
+
+    def get_stats(
+        self,
+        since: float | None = None,
+        until: float | None = None,
+        points: int | None = None,
+        flow: str | None = None,
+        tag: str | None = None,
+    ) -> Stats:
+        """How many runs were submitted and ended, and how long they took, by intervals; the last hour by default."""
+        return self._transport.send(get("/stats", since=since, until=until, points=points, flow=flow, tag=tag))
 
     def list_workers(
         self,
