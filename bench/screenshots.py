@@ -166,9 +166,9 @@ def _rechecked(api: Api) -> str:
 def pictures(ids: Mapping[str, str]) -> list[Picture]:
     release, first, second = f"#/runs/{ids['release']}", f"#/runs/{ids['first']}", ids["second"]
     return [
-        Picture(name="overview", place="#/?range=24h", ready="ingest_orders"),
-        Picture(name="overview-dark", place="#/", ready="ingest_orders", theme="dark"),
-        Picture(name="overview-ja", place="#/", ready="ingest_orders", language="ja"),
+        Picture(name="overview", place="#/?range=24h", ready="gpu"),
+        Picture(name="overview-dark", place="#/", ready="gpu", theme="dark"),
+        Picture(name="overview-ja", place="#/", ready="gpu", language="ja"),
         Picture(name="runs", place="#/runs", ready="ingest_orders"),
         Picture(name="runs-dark", place="#/runs?status=FAILED", ready="ingest_orders", theme="dark"),
         Picture(name="run-graph", place=release, ready="approve"),
@@ -183,7 +183,7 @@ def pictures(ids: Mapping[str, str]) -> list[Picture]:
         Picture(name="flow", place="#/flows/nightly_import", ready="check_orders"),
         Picture(name="workers", place="#/workers", ready="default"),
         Picture(name="approvals", place="#/approvals", ready="Ship version"),
-        Picture(name="strategy", place=f"#/strategies/{ids['strategy']}", ready="EURUSD"),
+        Picture(name="strategy", place=f"#/strategies/strategy/{ids['strategy']}", ready="EURUSD"),
         Picture(name="audit-ja", place="#/audit", ready="release", language="ja"),
         Picture(name="run-phone", place=release, ready="approve", width=390, height=844),
         Picture(name="runs-phone", place="#/runs", ready="ingest_orders", width=390, height=844),

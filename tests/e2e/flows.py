@@ -64,6 +64,31 @@ def note_and_wait(path: str, witness: str) -> str:
     return wait_for_file(path)
 
 
+def unsteady(path: str) -> str:
+    """Fails twice."""
+    with Path(path).open("a") as file:
+        file.write("tried\n")
+    tries = len(Path(path).read_text().splitlines())
+    if tries < 3:
+        raise RuntimeError(f"try {tries} failed")
+    return "steady"
+
+
+def join() -> str:
+    return "\u202ejoined <script>alert(1)</script>"
+
+
+HOSTILE_NAME = "\u202e<img src=x onerror=alert(1)>\n"
+
+
+def _fan() -> Flow:
+    """One task, two beside each other, and one behind both."""
+    total_task = TaskWrapper(Task(func=total, name="total"))
+    hostile_task = TaskWrapper(Task(func=greet, name=HOSTILE_NAME))
+    first = Flow(name="fan") >> TaskWrapper(Task(func=numbers, name="numbers"))
+    return first >> [total_task, hostile_task] >> TaskWrapper(Task(func=join, name="join"))
+
+
 def print_texts(texts: list[str], long: int = 0) -> None:
     """The texts, then a line of so many characters."""
     for text in texts:
@@ -100,6 +125,8 @@ def _flow(name: str, *functions: Any) -> Flow:
 
 
 FLOWS = {
+    "fan": _fan(),
+    "unsteady": Flow(name="unsteady") >> TaskWrapper(Task(func=unsteady, name="unsteady", retries=2)),
     "hello": _flow("hello", greet),
     "sum": _flow("sum", numbers, total),
     "fails": _flow("fails", divide),

@@ -239,13 +239,13 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
     ),
     "cancelled_batches_stopping": (
         "Cancelled by {by}; the engine of its batches did not answer in time. The gateway keeps trying to stop them.",
-        "{by} が取り消しましたが、バッチの実行エンジンが時間内に応答しませんでした。Gateway が停止を試み続けています。",
+        "{by} が取り消しましたが、batch の engine が時間内に応答しませんでした。Gateway が停止を試み続けています。",
         "See whether the engine (Airflow) is reachable; remove the label pdca:stopping to leave its batches alone.",
-        "実行エンジン（Airflow）への接続を確認してください。停止が不要ならラベル pdca:stopping を外してください。",
+        "engine（Airflow）への接続を確認してください。停止が不要なら label pdca:stopping を外してください。",
     ),
     "cancelled_batches_stopped": (
         "Cancelled by {by}; the engine of its batches did not answer in time, and they were stopped later.",
-        "{by} が取り消しました。バッチの実行エンジンが時間内に応答せず、バッチは後から停止されました。",
+        "{by} が取り消しました。batch の engine が時間内に応答せず、batch は後から停止されました。",
         *_SUBMIT_AGAIN,
     ),
     "cancelled_submit_failed": (

@@ -40,6 +40,9 @@ TEXTS = {
     "it must be printable text, and not only spaces": "表示できる文字で、空白だけにならないようにしてください",
     "{value} is there twice": "{value} が重複しています",
     "give from and to, or lookback_days": "from と to、または lookback_days を指定してください",
+    "canceled; its batches are stopped as soon as the engine answers": (
+        "取り消されました。engine が応答し次第、batch を停止します"
+    ),
     "from is after to": "from が to より後になっています",
     "it is longer than {days} days": "{days} 日を超えています",
 }

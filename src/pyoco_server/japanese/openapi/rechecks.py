@@ -76,7 +76,7 @@ TEXTS = {
     "The request is stored; a dry run is not.": "request は保存済みです（dry run を除く）。",
     "A cancelled request has failed.": "取り消された request は failed です。",
     "Why it does not go on at present, or that batches of a canceled request are still to be stopped.": (
-        "進んでいない理由、または取り消したリクエストのバッチがまだ停止されていないこと。"
+        "進んでいない理由、または取り消した request の batch がまだ停止していないこと。"
     ),
     "A request and its progress, from one state of its events.": "request とその進捗。1 つの時点の event に基づきます。",
     "Those of the batches that were started, in their order.": "開始した batch の run の id（batch 順）。",

@@ -23,6 +23,7 @@ from pyoco_server.http_api.openapi.bodies import request_body
 from pyoco_server.http_api.protocol.idempotency import IdempotentRequest, of_json, parameters
 from pyoco_server.http_api.protocol.request_parsing import caller_of, read, services_of
 from pyoco_server.http_api.responses import json_response
+from pyoco_server.http_api.responses.negotiation import preferred_language
 from pyoco_server.http_api.responses.problems import PDCA
 from pyoco_server.services.pdca.requests import Asked, RequestService
 
@@ -164,7 +165,7 @@ async def _show(request: Request, request_id: str, requests: RequestService, cal
     _note(request, run_id)
     async with in_time():
         shown = await requests.show(run_id, tenant_filter=caller.tenant_filter)
-    return json_response(translate.status_out(shown))
+    return json_response(translate.status_out(shown, preferred_language(request)))
 
 
 @router.get("/pdca/recheck/{request_id}", responses=_SHOWN)

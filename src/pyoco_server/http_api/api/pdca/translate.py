@@ -10,6 +10,7 @@ from pyoco_server.domain.execution.state import Status
 from pyoco_server.domain.pdca.ids import ulid_of
 from pyoco_server.domain.pdca.recheck import ENGINE_UNREACHABLE, is_stopping, unreachable_since
 from pyoco_server.http_api.protocol.times import rfc3339
+from pyoco_server.japanese import japanese
 from pyoco_server.services.pdca.requests import Accepted, Shown
 
 # A response is to have a megabyte at most. Two thousand are one for each batch of the largest request.
@@ -32,7 +33,7 @@ def accepted_out(accepted: Accepted) -> dict[str, Any]:
     }
 
 
-def status_out(shown: Shown) -> dict[str, Any]:
+def status_out(shown: Shown, language: str) -> dict[str, Any]:
     execution, progress = shown.execution, shown.progress
     since = unreachable_since(execution)
     plain: dict[str, Any] = {
@@ -59,5 +60,5 @@ def status_out(shown: Shown) -> dict[str, Any]:
     if since is not None:
         plain["note"] = f"{ENGINE_UNREACHABLE}{since}"
     elif is_stopping(execution):
-        plain["note"] = STILL_STOPPING
+        plain["note"] = japanese(STILL_STOPPING) if language == "ja" else STILL_STOPPING
     return plain
