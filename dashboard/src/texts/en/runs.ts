@@ -21,7 +21,7 @@ export const runs = {
   defaultColumns: "Default columns",
   count: (runs: string) => `${runs} runs`,
   countOne: "1 run",
-  countMore: (runs: string) => `more than ${runs} runs`,
+  countMore: (runs: string) => `at least ${runs} runs`,
   loadingMore: "Loading older runs…",
   searching: "Searching older runs…",
   end: "No older runs",
