@@ -39,7 +39,7 @@ export const runs = {
     active: "Filters",
     remove: (filter: string) => `Remove the filter ${filter}`,
     clear: "Remove all",
-    kinds: { status: "Status", flow: "Flow", tag: "Tag", label: "Label", idPrefix: "Id begins with", error: "Error contains", since: "Submitted", range: "Submitted" },
+    kinds: { status: "Status", flow: "Flow", tag: "Tag", label: "Label", idPrefix: "Id begins with", yaml: "flow.yaml", error: "Error contains", since: "Submitted", range: "Submitted" },
     labelRuns: (runs: string) => `${runs} runs`,
     time: "Submitted",
     anyTime: "at any time",

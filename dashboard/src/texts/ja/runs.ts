@@ -39,7 +39,7 @@ export const runs = {
     active: "フィルター",
     remove: (filter: string) => `フィルター「${filter}」を外す`,
     clear: "すべて外す",
-    kinds: { status: "状態", flow: "flow", tag: "tag", label: "label", idPrefix: "id の先頭", error: "エラーに含む", since: "投入", range: "投入" },
+    kinds: { status: "状態", flow: "flow", tag: "tag", label: "label", idPrefix: "id の先頭", yaml: "flow.yaml", error: "エラーに含む", since: "投入", range: "投入" },
     labelRuns: (runs: string) => `${runs} 件`,
     time: "投入",
     anyTime: "すべての期間",
