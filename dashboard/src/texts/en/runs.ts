@@ -29,7 +29,7 @@ export const runs = {
   waitingOne: "1 new or changed – show",
   behind: "Many runs have changed – show the newest",
   pick: (run: string) => `Compare run ${run}`,
-  picked: "Pick a second run to compare.",
+  picked: "Pick a second run",
   compare: "Compare the two runs",
   clearPicks: "Pick none",
   filters: {
