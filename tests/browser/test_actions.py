@@ -183,6 +183,7 @@ def test_a_dialog_that_is_closed_does_nothing(visit: Visit, client: httpx.Client
     run_id = submit(client)
     visit.go(f"runs/{run_id}")
     visit.page.get_by_role("button", name="Cancel run").click()
+    expect(visit.page.get_by_role("dialog")).to_be_visible()
 
     visit.page.keyboard.press("Escape")
 
@@ -200,6 +201,9 @@ def test_a_waiting_node_is_answered_with_the_keyboard_only(visit: Visit, client:
 
     press("Enter")
     expect(visit.page.get_by_role("radio", name="ship")).to_be_focused()
+    press("Enter")
+    expect(visit.page.get_by_role("alert")).to_contain_text("Choose an answer first.")
+    assert visit.sent("POST", "/resume") == []
     press("ArrowDown")
     expect(visit.page.get_by_role("radio", name="stop")).to_be_checked()
     press("Tab")

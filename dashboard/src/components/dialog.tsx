@@ -1,13 +1,14 @@
 // A modal dialog: the browser's own, which keeps the focus inside and closes with Escape.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useId, useRef } from "preact/hooks";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../texts";
 
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const titleId = useId();
-  useEffect(() => {
+  // Before the page is drawn: a key that is pressed at once is for the dialog.
+  useLayoutEffect(() => {
     element.current?.showModal();
   }, []);
   return (

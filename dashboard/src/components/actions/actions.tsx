@@ -71,7 +71,8 @@ export function AnswerWaitButton({ wait, onDone }: { wait: Wait; onDone?: () => 
   const texts = t.value.actions.answer;
   const action = (): Action => {
     const question = questionOf(wait.prompt);
-    const choice = signal(question.choices[0] ?? "");
+    // None at first: the first one should not be sent by mistake.
+    const choice = signal("");
     const text = signal("");
     const answer = (): JsonValue => (question.choices.length > 0 ? answerOf(choice.value, text.value) : typedAnswer(text.value));
     return {
@@ -103,7 +104,10 @@ export function AnswerWaitButton({ wait, onDone }: { wait: Wait; onDone?: () => 
           </label>
         </>
       ),
-      mistake: () => (question.choices.length === 0 && isBrokenJson(text.value) ? texts.brokenJson : null),
+      mistake: () => {
+        if (question.choices.length > 0) return choice.value === "" ? texts.noChoice : null;
+        return isBrokenJson(text.value) ? texts.brokenJson : null;
+      },
       send: (key) =>
         body(
           api.POST("/executions/{executionId}/nodes/{nodeId}/resume", {

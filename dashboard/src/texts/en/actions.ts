@@ -17,6 +17,7 @@ export const actions = {
     title: "Answer and continue?",
     explanation: "The node continues with this answer. It is recorded with your name.",
     choice: "Choice",
+    noChoice: "Choose an answer first.",
     comment: "Comment (optional)",
     value: "Answer (text or JSON; may be empty)",
     brokenJson: "This is not valid JSON. Correct it, or begin a text with another character.",

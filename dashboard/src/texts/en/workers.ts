@@ -30,6 +30,7 @@ export const workers = {
   hidden: "hidden",
   none: "No worker is running.",
   noneHint: "Start one on any machine that reaches the broker:",
+  unknown: "This worker is not among those that are shown here; it may be hidden, or forgotten:",
   noneFound: "No worker matches.",
   noneFoundHint: "Stopped and lost workers are listed with “All known”.",
   tooMany: (shown: string, all: string) => `${shown} of ${all} workers are shown. Choose a state to see others.`,

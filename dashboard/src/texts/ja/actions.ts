@@ -17,6 +17,7 @@ export const actions = {
     title: "回答して続行しますか？",
     explanation: "node はこの回答で続行します。回答者の名前とともに記録されます。",
     choice: "選択肢",
+    noChoice: "先に回答を選択してください。",
     comment: "コメント（任意）",
     value: "回答（テキストまたは JSON。空でも可）",
     brokenJson: "JSON として正しくありません。修正するか、テキストの場合は別の文字で始めてください。",

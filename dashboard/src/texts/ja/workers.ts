@@ -30,6 +30,7 @@ export const workers = {
   hidden: "非表示",
   none: "動作中の worker はありません。",
   noneHint: "broker に接続できるマシンで起動してください:",
+  unknown: "この worker は一覧にありません（非表示、または記録が削除されています）:",
   noneFound: "条件に合う worker はありません。",
   noneFoundHint: "停止した worker や切断された worker は「すべて」で表示されます。",
   tooMany: (shown: string, all: string) => `worker ${all} 件のうち ${shown} 件を表示しています。ほかの worker は状態で絞り込むと表示されます。`,

@@ -114,7 +114,7 @@ function Facts({ run }: { run: RunSnapshot }) {
       {(run.attempt ?? 0) > 0 && <Fact name={texts.attempt}>{number(run.attempt!)}</Fact>}
       {run.worker_id && (
         <Fact name={texts.worker}>
-          <a href={hashOf(["workers"], { q: run.worker_id })}>
+          <a href={hashOf(["workers"], { which: "all", worker: run.worker_id })}>
             <Name text={run.worker_id} />
           </a>
           {!over && !run.worker_alive && <span class="run-warning"> {texts.workerGone}</span>}

@@ -74,6 +74,13 @@ export default function Workers() {
       )}
       {data && shown.length === 0 && <NoWorkers isFiltered={data.workers.length > 0 || filterValue("which") !== ""} />}
       {shown.length > 0 && <DataTable caption={texts.table} columns={columns} rows={shown} keyOf={(worker) => worker.worker_id} isMarked={(worker) => worker.hidden} />}
+      {data && opened !== "" && !detailed && (
+        <Notice>
+          <p>
+            {texts.unknown} <Name text={opened} />
+          </p>
+        </Notice>
+      )}
       {detailed && (
         <Dialog title={t.value.shell.details} onClose={() => setFilter("worker", "")}>
           <WorkerFacts worker={detailed} readAt={readAt} />
@@ -224,6 +231,7 @@ function WorkerFacts({ worker, readAt }: { worker: Worker; readAt: number }) {
       </dd>
       <dt>{texts.runs}</dt>
       <dd>
+        {worker.current_run_ids.length === 0 && <span class="muted">–</span>}
         <ul class="run-list">
           {worker.current_run_ids.map((run) => (
             <li key={run}>

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing, suppress
 from functools import partial
+from inspect import cleandoc
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -74,7 +75,7 @@ router.add_api_route(
     name="ClaimNode",
     operation_id="ClaimNode",
     summary="Take the next READY node",
-    description=claim_node.__doc__ or "",
+    description=cleandoc(claim_node.__doc__ or ""),
     route_class_override=RawRoute,
     responses=_CLAIMED,
     openapi_extra=command_request(schemas.ClaimBody),

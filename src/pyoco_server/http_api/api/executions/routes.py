@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -124,7 +125,7 @@ def _endpoint(spec: Spec) -> Endpoint:
 
 
 def _add(path: str, endpoint: Endpoint, name: str, body: type[BaseModel], about: str | None = None) -> None:
-    about = about or endpoint.__doc__ or ""
+    about = about or cleandoc(endpoint.__doc__ or "")
     router.add_api_route(
         path,
         endpoint,
