@@ -84,12 +84,13 @@ def _lines(connection: Connection, count: int, run_id: str) -> Sequence[float]:
 def _search(connection: Connection, run_id: str) -> tuple[float, float]:
     """Milliseconds to search the whole log for a text that one line has, and to download it in as large parts."""
     began = time.perf_counter()
-    found: list[int] = []
     query = f"q={_text(LONG - 5).rstrip('x').strip().replace(' ', '%20')}"
-    page = connection.request("GET", f"/runs/{run_id}/logs/matches?{query}").require_ok("a search").json()
-    while found.extend(page["numbers"]) or page["scanned_to"] < page["lines"]:
-        more = f"{query}&since_token={page['next_token']}"
-        page = connection.request("GET", f"/runs/{run_id}/logs/matches?{more}").require_ok("a search").json()
+    path = f"/runs/{run_id}/logs/matches?{query}"
+    page = connection.request("GET", path).require_ok("a search").json()
+    found: list[int] = page["numbers"]
+    while page["scanned_to"] < page["lines"]:
+        page = connection.request("GET", f"{path}&since_token={page['next_token']}").require_ok("a search").json()
+        found += page["numbers"]
     searched = time.perf_counter()
     if found != [LONG - 4]:
         raise StepFailed(f"the search found the lines {found[:10]}")

@@ -23,7 +23,7 @@ export default defineConfig({
   plugins: [licences.page, precompress()],
   worker: { format: "es", plugins: () => [licences.worker] },
   server: {
-    proxy: { "^/(?!src/|node_modules/|@|$|index\\.html|favicon)": { target: gateway, changeOrigin: true } },
+    proxy: { "^/(?!src/|node_modules/|@|$|index\\.html|static/)": { target: gateway, changeOrigin: true } },
   },
   test: { include: ["src/**/*.test.ts", "src/**/*.test.tsx"] },
 });

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,9 +15,11 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from e2e.flows import HOSTILE_NAME
-from support.browsers import Complaints, OpenPage, axe_violations
+from support.browsers import PATIENCE_MS, Complaints, OpenPage, axe_violations
 from support.executions import NEXT, NODE, PAIR, WORKER, Caller
+from support.processes import port_of, reserve_port
 from support.programs import until
+from support.tcp_proxy import TcpProxy
 
 TABS = ("graph", "timeline", "events", "data")
 LARGE = {
@@ -26,6 +31,8 @@ LARGE = {
         for shift in (0, 7, 21)
     ],
 }
+expect.set_options(timeout=PATIENCE_MS)
+
 FINISHED = ("COMPLETED", "FAILED", "CANCELLED")
 
 Submit = Callable[..., dict[str, Any]]
@@ -75,9 +82,9 @@ def test_a_run_of_a_flow_is_a_graph_with_the_states_of_its_tasks(open_page: Open
     page = open_page(f"#/runs/{run['run_id']}")
 
     expect(page.get_by_text("Nodes: 4, edges: 4")).to_be_visible()
-    expect(node_rows(page)).to_have_text(["numbers✓Succeeded", re.compile("img"), "total✓Succeeded", "join✓Succeeded"])
+    expect(node_rows(page)).to_have_text(["numbers✓Succeeded", "total✓Succeeded", re.compile("img"), "join✓Succeeded"])
     expect(page.locator("canvas")).to_be_visible()
-    node_rows(page).nth(2).click()
+    node_rows(page).nth(1).click()
     details = page.get_by_role("complementary", name="total")
     expect(details).to_contain_text("Output")
     expect(details).to_contain_text("6")
@@ -182,11 +189,11 @@ def test_a_failed_run_says_why_and_what_to_do(open_page: OpenPage, submit: Submi
 
 
 def test_a_run_that_waits_says_why(open_page: OpenPage, api: httpx.Client) -> None:
-    run_id = api.post("/runs", json={"flow_name": "hello", "tag": "nobody"}).json()["run_id"]
+    run_id = api.post("/runs", json={"flow_name": "hello", "tag": "unserved"}).json()["run_id"]
 
     page = open_page(f"#/runs/{run_id}", language="ja")
 
-    expect(page.get_by_text("pyoco-worker --tags nobody")).to_be_visible()
+    expect(page.get_by_text("pyoco-worker --tags unserved")).to_be_visible()
     expect(page.get_by_role("heading", name="理由")).to_be_visible()
     api.post(f"/runs/{run_id}/cancel").raise_for_status()
     expect(page.locator(".run-title .status")).to_have_text("⊘取消済み")
@@ -298,21 +305,58 @@ def test_large_values_are_closed_and_can_be_searched(open_page: OpenPage, caller
 # --- connection -------------------------------------------------------------------------------------------------------
 
 
-def test_a_lost_connection_is_said_and_resumes(open_page: OpenPage, caller: Caller, complaints: Complaints) -> None:
-    complaints.allow("ERR_INTERNET_DISCONNECTED", "Failed to load resource")
+@contextmanager
+def breakable(address: str) -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
+    """A way to the gateway, a function that interrupts it, and one that restores it."""
+
+    loop: asyncio.AbstractEventLoop
+    proxy: TcpProxy
+    is_open, is_over = threading.Event(), threading.Event()
+
+    async def pass_on() -> None:
+        nonlocal loop, proxy
+        async with TcpProxy(address) as opened:
+            loop, proxy = asyncio.get_running_loop(), opened
+            is_open.set()
+            await asyncio.to_thread(is_over.wait)
+
+    def interrupt() -> None:
+        with reserve_port() as unused:
+            proxy.lead_to(f"http://127.0.0.1:{port_of(unused)}")
+        loop.call_soon_threadsafe(proxy.cut)
+
+    passing = threading.Thread(target=lambda: asyncio.run(pass_on()))
+    passing.start()
+    assert is_open.wait(30)
+    try:
+        yield proxy.url.replace("nats:", "http:"), interrupt, lambda: proxy.lead_to(address)
+    finally:
+        is_over.set()
+        passing.join()
+
+
+def test_a_lost_connection_is_said_and_resumes(
+    open_page: OpenPage, deployment: str, caller: Caller, complaints: Complaints
+) -> None:
+    complaints.allow("ERR_", "Failed to load resource")
     caller.put("lost", PAIR)
     execution = caller.create("lost", "start")
-    page = open_page(f"#/runs/{execution}")
-    expect(node_rows(page).first).to_have_text(f"{NODE}○Pending")
+    with breakable(deployment) as (address, interrupt, restore):
+        page = open_page(f"#/runs/{execution}", address=address)
+        expect(node_rows(page).first).to_have_text(f"{NODE}○Pending")
 
-    page.context.set_offline(True)
-    expect(page.get_by_text("The connection is lost")).to_be_visible()
-    caller.done(execution, "node start")
-    with page.expect_request(lambda request: "/watch" in request.url and "last-event-id" in request.headers):
-        page.context.set_offline(False)
+        asked: list[str | None] = []
+        page.on("request", lambda one: asked.append(one.headers.get("last-event-id")) if "/watch" in one.url else None)
+        interrupt()
+        expect(page.get_by_text("The connection is lost")).to_be_visible()
+        caller.done(execution, "node start")
+        restore()
 
-    expect(page.get_by_text("Connected again")).to_be_visible()
-    expect(node_rows(page).first).to_have_text(f"{NODE}▶Running")
+        expect(page.get_by_text("Connected again")).to_be_visible()
+        expect(node_rows(page).first).to_have_text(f"{NODE}▶Running")
+        assert asked
+        assert all(asked)
+        page.close()
 
 
 def test_a_run_that_does_not_exist_is_said(open_page: OpenPage, complaints: Complaints) -> None:
@@ -320,7 +364,7 @@ def test_a_run_that_does_not_exist_is_said(open_page: OpenPage, complaints: Comp
 
     page = open_page("#/runs/018f0000-0000-7000-8000-000000000000")
 
-    expect(page.get_by_role("alert")).to_contain_text("018f0000-0000-7000-8000-000000000000")
+    expect(page.get_by_role("alert")).to_contain_text("run not found")
 
 
 # --- comparison -------------------------------------------------------------------------------------------------------

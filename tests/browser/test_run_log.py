@@ -246,6 +246,16 @@ def test_a_line_has_a_link_and_copied_text_has_no_numbers(many: str, open_page: 
     assert copied.split("\n")[:2] == ["line 778 of many", "line 779 of many"]
 
 
+def test_a_linked_line_between_lines_that_wrap_is_in_sight(api: httpx.Client, open_page: OpenPage) -> None:
+    texts = ["x" * 500 if number % 3 else "short" for number in range(1, 151)]
+    run_id = finished(api, "prints", texts=texts)
+
+    page = open_page(f"#/runs/{run_id}/log?line=75")
+
+    expect(line(page, 75)).to_be_in_viewport()
+    assert 75 in in_sight(page)
+
+
 def test_the_whole_log_is_downloaded_as_text(many: str, open_page: OpenPage) -> None:
     page = open_page(f"#/runs/{many}/log")
 

@@ -117,6 +117,21 @@ def test_the_keyboard_goes_through_the_rows_and_opens_a_run(open_page: OpenPage,
     expect(page.get_by_role("dialog")).to_contain_text("Next run")
 
 
+def test_back_from_a_run_the_list_is_where_it_was(open_page: OpenPage, many: list[str]) -> None:
+    page = open_page("#/runs?tags=many")
+    expect(page.locator(ROW).first).to_be_visible()
+    page.locator(".runs-table").evaluate("table => { table.scrollTop = 3000 }")
+    link = page.locator(ROW).nth(12).get_by_role("link")
+    chosen = link.get_attribute("href")
+    link.click()
+    expect(page).to_have_url(re.compile(f"{chosen}$"))
+
+    page.go_back()
+
+    expect(page.locator(f'.runs-active a[href="{chosen}"]')).to_be_visible()
+    assert page.locator(".runs-table").evaluate("table => table.scrollTop") == 3000
+
+
 def test_a_long_list_is_loaded_as_it_is_scrolled_and_has_few_rows_in_the_document(
     open_page: OpenPage, many: list[str]
 ) -> None:

@@ -103,8 +103,8 @@ export interface paths {
          * Take the next READY node
          * @description Take the next READY node of these graphs, of the oldest execution first, with a lease.
          *
-         *         `progress` renews the lease. After its end the next claim takes the node, with `attempt + 1`. A claim that is
-         *         repeated with the same key returns the same node.
+         *     `progress` renews the lease. After its end the next claim takes the node, with `attempt + 1`. A claim that is
+         *     repeated with the same key returns the same node.
          */
         post: operations["ClaimNode"];
         delete?: never;

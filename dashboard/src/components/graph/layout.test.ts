@@ -59,7 +59,7 @@ function path({ points, pointStart }: Layout, edge: number): Pair[] {
   return found;
 }
 
-const seeds = Array.from({ length: 60 }, (_, seed) => seed);
+const seeds = Array.from({ length: 25 }, (_, seed) => seed);
 
 describe("any graph", () => {
   test.each(seeds)("has no overlapping nodes and keeps its size (seed %i)", (seed) => {

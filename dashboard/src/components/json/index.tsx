@@ -70,7 +70,8 @@ export function JsonView({ value, fileName }: { value: unknown; fileName: string
         </button>
       </div>
       {rows.length <= PLAIN_ROWS ? (
-        <ul class="json-rows">
+        // Wide values are scrolled to, also with the keyboard.
+        <ul class="json-rows" tabIndex={0} aria-label={texts.rows}>
           {rows.map((row) => (
             <li key={`${row.kind}${keyOf(row.path)}${row.kind === "range" ? row.text : ""}`}>{draw(row)}</li>
           ))}

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { heightOf, kept, MAX_HEIGHT, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box, type Measured } from "./geometry";
+import { centred, heightOf, kept, MAX_HEIGHT, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box, type Measured } from "./geometry";
 
 const MILLION: Box = { rows: 1_000_000, rowHeight: 20, height: 600 };
 
@@ -83,6 +83,18 @@ test("a wanted row is in the middle of the window", () => {
     expect(row * 20 + 20).toBeLessThanOrEqual(top + 600.01);
   }
   expect(placeOf(3, { ...MILLION, rows: 10 })).toBe(0);
+});
+
+test("a row between rows that wrap is in the middle of the window", () => {
+  const edges = [0, 20, 40, 340, 640, 660, 680, 1180, 1200];
+  const box = { ...MILLION, rows: 1000 };
+
+  for (const row of [503, 505]) {
+    const top = offsetAt({ first: 500, edges }, centred({ first: 500, edges }, row, box), box);
+    const middle = ((edges[row - 500] ?? 0) + (edges[row - 499] ?? 0)) / 2;
+
+    expect(middle - top).toBeCloseTo(300, 0);
+  }
 });
 
 test("a log that fits is not moved", () => {

@@ -52,6 +52,14 @@ export function kept(measured: Measured, place: number, before: Box, box: Box): 
   return placeWith(measured, offsetAt(measured, place, before), box);
 }
 
+/** The place at which a measured row is in the middle of the window, whatever the heights of the rows around it. */
+export function centred(measured: Measured, row: number, box: Box): number {
+  const top = pixelOf(measured, row, box.rowHeight);
+  const bottom = pixelOf(measured, row + 1, box.rowHeight);
+  // A row that is higher than the window begins at its top.
+  return placeWith(measured, Math.min(top, (top + bottom - box.height) / 2), box);
+}
+
 function placeWith(measured: Measured, wanted: number, box: Box): number {
   let low = 0;
   let high = box.rows;

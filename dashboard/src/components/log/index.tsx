@@ -1,6 +1,6 @@
 // The log of a run: any number of lines, searched and filtered by the gateway, followed while it grows.
 
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { fetchApi } from "../../api/client";
 import { asProblem, isAbort, type Problem } from "../../api/problem";
 import { bytes as bytesText, number as numberText } from "../../format";
@@ -30,6 +30,8 @@ export interface LogProps {
 const WRAP = "pyoco.log.wrap";
 const TIMES = "pyoco.log.times";
 const TYPING_MS = 250;
+/** Pixels below the log. */
+const MARGIN = 16;
 
 /** Changes the log's own part of the address. */
 function setOwn(values: Partial<Record<"line" | "q" | "task" | "level", string>>): void {
@@ -71,6 +73,24 @@ function Panel({ runId, finished, tasks }: LogProps) {
   const inSight = useRef({ first: 0, last: 0 });
   const filteredLine = useRef(0);
   const isPicked = useRef(false);
+
+  // Down to the end of the window, whatever is above the log.
+  useLayoutEffect(() => {
+    const fit = (): void => {
+      const element = root.current;
+      if (element === null) return;
+      const top = element.getBoundingClientRect().top + window.scrollY;
+      element.style.blockSize = `max(24rem, ${Math.floor(window.innerHeight - top - MARGIN)}px)`;
+    };
+    fit();
+    const observer = new ResizeObserver(fit);
+    observer.observe(document.body);
+    window.addEventListener("resize", fit);
+    return () => {
+      observer.disconnect();
+      window.removeEventListener("resize", fit);
+    };
+  }, []);
 
   const loader = useMemo(() => {
     const query = filterQuery({ ...wanted, q: "" });

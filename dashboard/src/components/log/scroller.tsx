@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, RefObject } from "preact";
 import { useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { heightOf, kept, type Measured, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box } from "./geometry";
+import { centred, heightOf, kept, type Measured, moved, offsetAt, placeAt, placeOf, rowsAround, scrollTopOf, type Box } from "./geometry";
 
 export const ROW_HEIGHT = 20;
 
@@ -40,6 +40,8 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
   const shownBox = useRef<Box | null>(null);
   const total = useRef(0);
   const frame = useRef(0);
+  // The row that was asked for stays in the middle, also when lines around it are loaded, until the visitor moves.
+  const pinned = useRef<number | null>(null);
 
   const box: Box = { rows, rowHeight: ROW_HEIGHT, height };
   const before = shownBox.current;
@@ -61,6 +63,7 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
 
   const moveTo = useCallback((wanted: number) => {
     const { box: now, onMoved: tell } = newest.current;
+    pinned.current = null;
     place.current = Math.min(Math.max(wanted, 0), now.rows);
     // A pixel from the end is the end.
     const step = measured.current ? moved(measured.current, place.current, 1, now) : place.current;
@@ -74,7 +77,10 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
   }, []);
 
   useImperativeHandle(handle, () => ({
-    show: (row) => moveTo(placeOf(row, newest.current.box)),
+    show: (row) => {
+      moveTo(placeOf(row, newest.current.box));
+      pinned.current = row;
+    },
     moveBy,
     toStart: () => moveTo(0),
     toEnd: () => moveTo(newest.current.box.rows),
@@ -126,6 +132,12 @@ export function Scroller({ rows, isWrapping, isFollowing, label, handle, onRows,
     for (const child of children) edges.push((child as HTMLElement).offsetTop);
     edges.push(inside.offsetHeight);
     measured.current = { first, edges };
+    if (pinned.current !== null && pinned.current >= first && pinned.current < last) {
+      const wanted = centred(measured.current, pinned.current, box);
+      // Other rows are around another place.
+      if (Math.abs(wanted - place.current) > 1e-3) redraw();
+      place.current = wanted;
+    }
     total.current = heightOf(box, measured.current);
     if (space.current) space.current.style.height = `${total.current}px`;
     inside.style.transform = `translateY(${-offsetAt(measured.current, place.current, box)}px)`;

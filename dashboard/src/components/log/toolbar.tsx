@@ -75,7 +75,7 @@ export function Toolbar({ input, wanted, tasks, search, current, isWrapping, tim
           </>
         )}
       </div>
-      {known.length > 0 && (
+      {(known.length > 1 || wanted.task) && (
         <label>
           <span class="log-caption">{texts.task}</span>
           <select class="log-tasks" value={wanted.task} onChange={(event) => onFilter({ task: event.currentTarget.value })}>

@@ -32,7 +32,7 @@ export const run = {
     durability: "Stored",
     tasks: "Tasks",
   },
-  durabilities: { fsynced: "on disk when accepted (fsynced)", replicated: "on several servers (replicated)", buffered: "buffered by the broker" },
+  durabilities: { fsynced: "fsynced", replicated: "replicated", buffered: "buffered" },
   cancel: {
     title: "Cancel",
     requested: "Requested",

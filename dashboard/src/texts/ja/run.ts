@@ -32,7 +32,7 @@ export const run = {
     durability: "保存",
     tasks: "task",
   },
-  durabilities: { fsynced: "受付時にディスクへ書き込み済み（fsynced）", replicated: "複数のサーバーに複製済み（replicated）", buffered: "broker のバッファー（buffered）" },
+  durabilities: { fsynced: "fsync 済み", replicated: "複製済み", buffered: "バッファー" },
   cancel: {
     title: "取消",
     requested: "要求",

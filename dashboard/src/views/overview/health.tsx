@@ -5,6 +5,9 @@ import { longDuration, number } from "../../format";
 import { t } from "../../texts";
 import type { Overview } from "./overview";
 
+// An upper bound that is above zero for moments: fewer are no news.
+const MANY_BEHIND = 100;
+
 export function Health({ overview }: { overview: Overview }) {
   const texts = t.value.overview;
   const { health, durability, retention_sec, version } = overview;
@@ -21,7 +24,7 @@ export function Health({ overview }: { overview: Overview }) {
           {texts.durabilities[durability]}
         </span>
         <span class="muted">{kept}</span>
-        {health.index_behind > 0 && <span class="muted">{texts.behind(number(health.index_behind))}</span>}
+        {health.index_behind > MANY_BEHIND && <span class="muted">{texts.behind(number(health.index_behind))}</span>}
         <span class="muted">{version}</span>
       </p>
       {!isReady && (

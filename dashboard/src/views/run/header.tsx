@@ -143,6 +143,7 @@ function Facts({ run }: { run: RunSnapshot }) {
           </span>
         </Fact>
       )}
+      <Durability />
       {run.timeout_sec != null && <Fact name={texts.timeLimit}>{duration(run.timeout_sec)}</Fact>}
       {run.code_version && (
         <Fact name={texts.codeVersion}>
@@ -195,6 +196,13 @@ function Wheels({ wheels }: { wheels: NonNullable<RunSnapshot["wheels"]> }) {
       </details>
     </Fact>
   );
+}
+
+/** How the broker keeps runs, which no run says by itself. */
+function Durability() {
+  const texts = t.value.run;
+  const { data } = useQuery("durability", (signal) => body(api.GET("/overview", { signal })));
+  return data ? <Fact name={texts.facts.durability}>{texts.durabilities[data.durability as keyof typeof texts.durabilities] ?? data.durability}</Fact> : null;
 }
 
 /** Who submitted the run: only its first event says so. */

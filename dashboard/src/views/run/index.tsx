@@ -1,14 +1,16 @@
 // One run: what it is, how it goes on, and everything about how it went.
 
+import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import type { LogProps } from "../../components/log";
 import { api, body } from "../../api/client";
+import { asProblem, type Problem } from "../../api/problem";
 import { useQuery } from "../../api/use-query";
 import { Loading, Notice, ProblemNotice } from "../../components/notice";
 import { exactTime } from "../../components/time";
 import { hashOf, place } from "../../router";
 import { t } from "../../texts";
 import type { ViewProps } from "..";
-import LogPanel from "../../components/log";
 import { DataTab } from "./data-tab";
 import { EventsTab } from "./events-tab";
 import { GraphTab } from "./graph-tab";
@@ -62,11 +64,25 @@ function RunPage({ runId, tab }: { runId: string; tab: string | undefined }) {
       </nav>
       {current === "graph" && <GraphTab {...props} />}
       {current === "timeline" && <TimelineTab {...props} />}
-      {current === "log" && <LogPanel runId={runId} finished={isOver(run)} tasks={Object.keys(run.tasks)} />}
+      {current === "log" && <Log runId={runId} finished={isOver(run)} tasks={Object.keys(run.tasks)} />}
       {current === "events" && <EventsTab {...props} />}
       {current === "data" && <DataTab {...props} />}
     </div>
   );
+}
+
+/** The log, which is loaded when it is first shown. */
+function Log(props: LogProps) {
+  const [Panel, setPanel] = useState<ComponentType<LogProps> | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  useEffect(() => {
+    import("../../components/log").then(
+      (module) => setPanel(() => module.default),
+      (error: unknown) => setProblem(asProblem(error)),
+    );
+  }, []);
+  if (problem) return <ProblemNotice problem={problem} onRetry={() => location.reload()} />;
+  return Panel ? <Panel {...props} /> : <Loading />;
 }
 
 /** Another tab at the same moment. */

@@ -1,4 +1,4 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { ApiError } from "../../api/problem";
 import type { ApiQuery } from "./filters";
 import type { Run } from "./run-list";
@@ -17,7 +17,7 @@ function gateway(query: ApiQuery, ...answers: (Page | Error)[]): { model: RunsMo
     if (answer instanceof Error) throw answer;
     return await Promise.resolve(answer);
   };
-  return { model: new RunsModel(query, read, vi.fn()), asked };
+  return { model: new RunsModel(query, read), asked };
 }
 
 const AWAY = new ApiError({ status: 503, message: "away", hint: "", id: "ERR-PYOCO-0003", requestId: "", retryAfterSec: null });
@@ -138,7 +138,7 @@ test("a page that was on its way when the list was read again does not get into 
     new Promise<Page>((resolve) => (answerOld = resolve)),
     Promise.resolve<Page>({ items: runs(1), next_cursor: "n-1" }),
   ];
-  const model = new RunsModel({}, async () => await (answers.shift() as Promise<Page>), vi.fn());
+  const model = new RunsModel({}, async () => await (answers.shift() as Promise<Page>));
   await model.loadMore();
 
   const old = model.loadMore();

@@ -43,10 +43,14 @@ export class RunsModel {
   private readonly stopped = new AbortController();
   private readonly broad: ApiQuery;
 
+  /** Draws what has changed; the present component sets it. */
+  changed: () => void = () => undefined;
+  /** Where the table was left. */
+  readonly left: { scrollTop: number; activeId: string | null } = { scrollTop: 0, activeId: null };
+
   constructor(
     private readonly query: ApiQuery,
     private readonly read: ReadPage,
-    private readonly changed: () => void,
   ) {
     this.reading = this.newReading();
     // Without the status, so that runs that leave it are seen too.

@@ -36,8 +36,9 @@ export function RunsTable({ model, columns, picked, onPick }: Props) {
   const headHeight = isNarrow ? 0 : HEAD_HEIGHT;
   const { list } = model;
   const count = list.order.length;
-  const shown = useWindow(scroller, rowHeight, count);
-  const [activeId, setActiveId] = useState<string | null>(null);
+  const shown = useWindow(scroller, rowHeight, count, model.left);
+  const [activeId, setActiveId] = useState(model.left.activeId);
+  model.left.activeId = activeId;
   // The row to focus once it is in the document.
   const toFocus = useRef<string | null>(null);
 
@@ -196,7 +197,7 @@ function shownFirst(box: HTMLElement, rowHeight: number): number {
 }
 
 /** The rows in sight; draws again only when they are others. */
-function useWindow(scroller: { current: HTMLElement | null }, rowHeight: number, count: number): RowWindow {
+function useWindow(scroller: { current: HTMLElement | null }, rowHeight: number, count: number, left: { scrollTop: number }): RowWindow {
   const [, draw] = useReducer((drawn: number) => drawn + 1, 0);
   const place = useRef({ top: 0, height: 0 });
   const { first, end } = windowOf(place.current.top, place.current.height, rowHeight, count);
@@ -205,8 +206,10 @@ function useWindow(scroller: { current: HTMLElement | null }, rowHeight: number,
   useLayoutEffect(() => {
     const box = scroller.current;
     if (box === null) return undefined;
+    box.scrollTop = left.scrollTop;
     const look = (): void => {
       place.current = { top: box.scrollTop, height: box.clientHeight };
+      left.scrollTop = box.scrollTop;
       const before = drawn.current;
       const next = windowOf(box.scrollTop, box.clientHeight, before.rowHeight, before.count);
       if (next.first !== before.first || next.end !== before.end) draw(undefined);
