@@ -196,7 +196,7 @@ async def test_a_file_is_sent_in_the_best_accepted_encoding(
     assert answer.headers.get("content-encoding") == encoding
     assert answer.headers["content-length"] == str(len(expected))
     assert answer.headers["vary"] == "Accept-Encoding"
-    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert answer.headers["content-type"] == "application/javascript; charset=utf-8"
     assert len(sent) == len(expected)
 
 

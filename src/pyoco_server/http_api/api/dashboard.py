@@ -45,7 +45,7 @@ ENCODINGS = {"br": ".br", "gzip": ".gz"}
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".ico": "image/x-icon",
-    ".js": "text/javascript; charset=utf-8",
+    ".js": "application/javascript; charset=utf-8",
     ".png": "image/png",
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
