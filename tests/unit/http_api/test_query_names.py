@@ -20,7 +20,7 @@ from pyoco_server.http_api.responses import problems
 UNLIMITED = NatsBackendConfig(rate_limit_read_per_min=0, rate_limit_write_per_min=0, rate_limit_bulk_per_min=0)
 ROUTES = [route for route in create_app(UNLIMITED).router.routes if isinstance(route, APIRoute)]
 # To these, probes and browsers add parameters of their own.
-OPEN = ("/health", "/ready", "/metrics", "/docs")
+OPEN = ("/health", "/ready", "/metrics", "/docs", "/", "/static/{path:path}", "/favicon.ico")
 CHECKED = [(method, route.path) for route in ROUTES if route.path not in OPEN for method in sorted(route.methods or ())]
 
 

@@ -36,7 +36,7 @@ def test_every_public_name_can_be_imported() -> None:
 
 
 def test_every_change_takes_an_idempotency_key() -> None:
-    reads = re.compile(r"_|(get|list|iter|follow|job|explain|download)_|(watch|wait|health|ready|close)$")
+    reads = re.compile(r"_|(get|list|iter|search|follow|job|explain|download)_|(watch|wait|health|ready|close)$")
     functions = dict(inspect.getmembers(PyocoHttpClient, inspect.isfunction))
     changes = {name: function for name, function in functions.items() if not reads.match(name)}
 
