@@ -186,7 +186,7 @@ def pictures(ids: Mapping[str, str]) -> list[Picture]:
         Picture(name="strategy", place=f"#/strategies/strategy/{ids['strategy']}", ready="EURUSD"),
         Picture(name="audit-ja", place="#/audit", ready="release", language="ja"),
         Picture(name="run-phone", place=release, ready="approve", width=390, height=844),
-        Picture(name="runs-phone", place="#/runs", ready="ingest_orders", width=390, height=844),
+        Picture(name="runs-phone", place="#/runs", ready="train_forecast", width=390, height=844),
     ]
 
 
