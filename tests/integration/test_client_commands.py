@@ -357,6 +357,15 @@ def test_a_search_by_error_lists_runs_until_there_are_enough(end: RunClient, ser
     assert server.requests == [("GET", asked), ("GET", asked + "c-2")]
 
 
+def test_runs_are_listed_by_the_beginning_of_their_ids(end: RunClient, server: StandIn) -> None:
+    server.responses["/runs"] = [RUN]
+
+    assert end("list", "--id-prefix", "019a7c3e") == 0
+
+    assert server.requests == [("GET", "/runs?id_prefix=019a7c3e")]
+    assert json.loads(end.printed().out) == [RUN]
+
+
 def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: StandIn) -> None:
     server.responses["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
     sha256 = "0" * 64
