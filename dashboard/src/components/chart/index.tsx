@@ -7,7 +7,7 @@ import { t } from "../../texts";
 import { isDark } from "../../theme";
 import { DataTable } from "../data-table";
 import { Time } from "../time";
-import type { Values } from "./points";
+import { drawnValues, type Values } from "./points";
 import "./chart.css";
 
 export interface ChartSeries {
@@ -42,7 +42,7 @@ export function Chart({ title, times, since, until, series, isLogarithmic = fals
     let isGone = false;
     void import("./plot").then(({ drawPlot }) => {
       if (isGone || !box.current) return;
-      const lines = series.map(({ label, values, colour, dash = SOLID }) => ({ label, values, colour, dash }));
+      const lines = series.map(({ label, values, colour, dash = SOLID }) => ({ label, values: drawnValues(values), colour, dash }));
       remove = drawPlot(box.current, { times, since, until, series: lines, isLogarithmic, format, onPoint: setPoint });
     });
     return () => {

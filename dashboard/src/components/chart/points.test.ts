@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { decadesAround, isDecade, isolated, tickLabels } from "./points";
+import { decadesAround, drawnValues, isDecade, isolated, tickLabels } from "./points";
 
 test("a value between gaps is isolated", () => {
   expect(isolated([1, null, 2, 3, null, 4])).toEqual([0, 5]);
@@ -24,4 +24,9 @@ test("a logarithmic axis ends at powers of ten and is never empty", () => {
 
 test("powers of ten are found in spite of rounding", () => {
   expect([0.001, 0.1 * 3, 1, 10 ** -2, 50, 100].filter(isDecade)).toEqual([0.001, 1, 0.01, 100]);
+});
+
+test("what never happened has no line", () => {
+  expect(drawnValues([0, 0])).toEqual([null, null]);
+  expect(drawnValues([0, 1])).toEqual([0, 1]);
 });

@@ -11,6 +11,11 @@ export function isolated(values: Values): number[] {
   return found;
 }
 
+/** No line along the axis for what never happened. */
+export function drawnValues(values: Values): Values {
+  return values.every((value) => value === 0) ? values.map(() => null) : values;
+}
+
 const DAY = 86_400;
 
 /** What tells the ticks of a time axis apart: the day, or the time and the day where one begins. */

@@ -79,8 +79,7 @@ function Charts({ stats }: { stats: Stats }) {
     label,
     colour,
     dash,
-    // No line along the axis where there is nothing.
-    values: points.map((point) => (stats.total[name] === 0 ? null : point[name])),
+    values: points.map((point) => point[name]),
     summary: stats.total[name] === null ? "–" : format(stats.total[name]),
   });
   return (
