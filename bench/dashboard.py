@@ -26,6 +26,7 @@ from playwright.sync_api import Browser, CDPSession, Page
 from bench.browser import chromium
 from bench.journal import progress
 from bench.machine_load import DISTURBING_SHARE, CpuClock
+from bench.report import write_into
 from bench.systems import Ours
 
 RUNS = 100_000
@@ -308,7 +309,8 @@ RATIOS = (
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench-dashboard", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--json", type=Path, help="write every sample")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample as JSON")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table into a Markdown page")
     asked = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     figures, stack, clock = Figures(), Measured(), CpuClock.read()
@@ -332,9 +334,11 @@ def main() -> int:
     finally:
         stack.stop()
     others = clock.others_share(CpuClock.read())
-    print(table(figures))
-    if others > DISTURBING_SHARE:
-        print(f"\nOther programs used {others:.0%} of the machine meanwhile.")
+    verdict = "; that is too much, measure again" if others > DISTURBING_SHARE else ""
+    results = f"{table(figures)}\n\nOther programs used {others:.0%} of the machine{verdict}."
+    print(results)
+    if asked.markdown:
+        write_into(asked.markdown, results)
     if asked.json:
         asked.json.write_text(json.dumps(figures.samples, indent=2))
     return 0

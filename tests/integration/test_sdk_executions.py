@@ -95,6 +95,13 @@ def test_a_claim_whose_response_was_lost_is_repeated_with_its_key(kind: Kind) ->
             "/executions?status=ACTIVE&cursor=c",
         ),
         ("iter_events", ("e",), {"limit": 9}, "/executions/e/events?limit=9", "/executions/e/events?limit=9&cursor=c"),
+        (
+            "iter_events",
+            ("e",),
+            {"order": "desc", "node_id": "n"},
+            "/executions/e/events?order=desc&nodeId=n",
+            "/executions/e/events?order=desc&nodeId=n&cursor=c",
+        ),
         ("iter_waits", (), {"graph_id": "g"}, "/waits?graphId=g", "/waits?graphId=g&cursor=c"),
         ("iter_graphs", (), {"q": "rel"}, "/graphs?q=rel", "/graphs?q=rel&cursor=c"),
     ],

@@ -70,6 +70,9 @@ READS: dict[str, Send] = {
     "/executions?status=ACTIVE&graphId=g&archived=false": lambda c: c.list_executions("ACTIVE", "g", False),
     "/executions?limit=5&cursor=c": lambda c: c.list_executions(limit=5, cursor="c"),
     "/executions/e/events?limit=5": lambda c: c.list_events("e", 5, ""),
+    "/executions/e/events?order=desc&nodeId=a+b&cursor=c": lambda c: c.list_events(
+        "e", cursor="c", order="desc", node_id="a b"
+    ),
     "/waits?graphId=g&executionId=e": lambda c: c.list_waits("g", "e"),
     "/graphs/100%25%20%E6%A7%8B": lambda c: c.get_graph("100% 構"),
     "/graphs?q=rel": lambda c: c.list_graphs("rel"),

@@ -11,7 +11,7 @@ import { Status, statusText } from "../status";
 import { VirtualList } from "../virtual-list";
 import { Painter, paletteOf, type Picture } from "./draw";
 import { layoutInput, structureOf, useLayout } from "./use-layout";
-import { centred, type Direction, first, fitted, isInSight, neighbour, nodeAt, panned, type Size, type Viewport, zoomed } from "./viewport";
+import { centred, type Direction, first, fitted, isInSight, neighbour, nodeAt, panned, READABLE, type Size, type Viewport, zoomed } from "./viewport";
 import "./graph.css";
 
 export interface GraphNode {
@@ -166,7 +166,12 @@ function Canvas({
     view.current = to;
     repaint();
   };
-  const begin = (): void => look(first(newest.current.layout, size.current, newest.current.nodes.length));
+  const begin = (): void => {
+    const { layout, nodes, selected } = newest.current;
+    const whole = first(layout, size.current, nodes.length);
+    // A node that the address names is shown where it can be read.
+    look(selected >= 0 && whole.scale < READABLE ? centred(whole, layout, selected, size.current) : whole);
+  };
   const fit = (): void => look(fitted(newest.current.layout, size.current));
   const zoom = (factor: number): void => {
     if (view.current) look(zoomed(view.current, factor, size.current.width / 2, size.current.height / 2));

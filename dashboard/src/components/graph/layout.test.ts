@@ -114,7 +114,8 @@ test("only the edge that closes a cycle leads to the left", () => {
     [2, 0],
   ]);
 
-  expect([...x]).toEqual([...x].sort((one, other) => one - other));
+  expect(x[0]).toBeLessThan(x[1]!);
+  expect(x[1]).toBeLessThan(x[2]!);
 });
 
 test("edges to unknown nodes and to the node itself are not drawn", () => {
@@ -178,6 +179,30 @@ test("rows that need not cross do not", () => {
 
   expect(Math.sign(y[0]! - y[1]!)).toBe(Math.sign(y[5]! - y[4]!));
   expect(Math.sign(y[1]! - y[2]!)).toBe(Math.sign(y[4]! - y[3]!));
+});
+
+/** How many edges between the same two columns cross. */
+function crossings({ x, y }: Layout, edges: readonly Pair[]): number {
+  let count = 0;
+  for (const [a, b] of edges) {
+    for (const [c, d] of edges) {
+      if (x[a] === x[c] && x[b] === x[d] && y[a]! < y[c]! && y[b]! > y[d]!) count += 1;
+    }
+  }
+  return count;
+}
+
+test.each([1, 2, 3, 4, 5])("branches that join have no crossings, whatever the order of the nodes (seed %i)", (seed) => {
+  const random = numbers(seed);
+  const names = Array.from({ length: 31 }, (_, node) => node);
+  for (let at = names.length - 1; at > 0; at--) {
+    const other = random(at + 1);
+    [names[at], names[other]] = [names[other]!, names[at]!];
+  }
+  // A binary tree: the 16 leaves lead to node 0.
+  const edges = Array.from({ length: 30 }, (_, at): Pair => [names[at + 1]!, names[Math.floor(at / 2)]!]);
+
+  expect(crossings(layout(31, edges), edges)).toBe(0);
 });
 
 test("an edge over several ranks does not pass through the nodes between", () => {

@@ -51,6 +51,8 @@ interface Vertex {
   before: Vertex[];
   after: Vertex[];
   place: number;
+  /** By what its layer is sorted in a sweep. */
+  key: number;
   y: number;
 }
 
@@ -244,7 +246,7 @@ function layered(
 ): { layers: Vertex[][]; chains: Chain[] } {
   const layers: Vertex[][] = [];
   const add = (node: number, rank: number): Vertex => {
-    const vertex = { node, rank, before: [], after: [], place: 0, y: 0 };
+    const vertex = { node, rank, before: [], after: [], place: 0, key: 0, y: 0 };
     while (layers.length <= rank) layers.push([]);
     layers[rank]!.push(vertex);
     return vertex;
@@ -297,14 +299,13 @@ function number(layers: Vertex[][]): void {
 }
 
 function sweep(layers: Vertex[][], isForward: boolean): void {
-  const keys = new Map<Vertex, number>();
   for (const layer of isForward ? layers : [...layers].reverse()) {
     for (const vertex of layer) {
       const fixed = isForward ? vertex.before : vertex.after;
       // One without neighbours on that side stays where it is.
-      keys.set(vertex, fixed.length === 0 ? vertex.place : mean(fixed, placeOf));
+      vertex.key = fixed.length === 0 ? vertex.place : mean(fixed, placeOf);
     }
-    layer.sort((one, other) => keys.get(one)! - keys.get(other)! || one.place - other.place);
+    layer.sort((one, other) => one.key - other.key || one.place - other.place);
     layer.forEach((vertex, place) => (vertex.place = place));
   }
 }

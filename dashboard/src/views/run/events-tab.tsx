@@ -149,7 +149,7 @@ function callsOf(runId: string, order: "asc" | "desc", nodeId: string | null) {
   return {
     path: `/executions/${encodeURIComponent(runId)}/events?${query}`,
     client: `events ${quoted(runId)}`,
-    python: `for event in client.iter_events(${pythonText(runId)}):\n    print(event)`,
+    python: `for event in client.iter_events(${pythonText(runId)}, order=${pythonText(order)}${nodeId ? `, node_id=${pythonText(nodeId)}` : ""}):\n    print(event)`,
   };
 }
 

@@ -129,15 +129,30 @@ class ExecutionMethods(Methods):
         )
         return self._transport.pages(request, "cursor", "nextCursor")
 
-    def list_events(self, execution_id: str, limit: int | None = None, cursor: str | None = None) -> EventPage:
-        """One page of events in order: what happened, when, and by which command."""
+    def list_events(
+        self,
+        execution_id: str,
+        limit: int | None = None,
+        cursor: str | None = None,
+        *,
+        order: str | None = None,
+        node_id: str | None = None,
+    ) -> EventPage:
+        """One page of events: what happened, when, and by which command.
+
+        `order`: `asc`, or `desc` from the newest; `node_id`: only those of this node.
+        """
+        path = f"{execution_path(execution_id)}/events"
         return self._transport.send(
-            get(f"{execution_path(execution_id)}/events", read=read_page(), limit=limit, cursor=cursor or None)
+            get(path, read=read_page(), limit=limit, order=order, nodeId=node_id, cursor=cursor or None)
         )
 
-    def iter_events(self, execution_id: str, limit: int | None = None) -> Generator[ExecutionEvent, None, None]:
-        """All events so far, in pages of `limit`."""
-        request: Request[Any] = get(f"{execution_path(execution_id)}/events", read=read_page(), limit=limit)
+    def iter_events(
+        self, execution_id: str, limit: int | None = None, *, order: str | None = None, node_id: str | None = None
+    ) -> Generator[ExecutionEvent, None, None]:
+        """All events so far, in pages of `limit`; `order` and `node_id` as in `list_events`."""
+        path = f"{execution_path(execution_id)}/events"
+        request: Request[Any] = get(path, read=read_page(), limit=limit, order=order, nodeId=node_id)
         return self._transport.pages(request, "cursor", "nextCursor")
 
     def follow_events(self, execution_id: str, after: str | None = None) -> Generator[ExecutionEvent, None, None]:
