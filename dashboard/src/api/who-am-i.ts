@@ -35,6 +35,7 @@ export function refusesCredential(problem: Problem): boolean | null {
   return problem.id === "" ? null : true;
 }
 
+const AGAIN_MS = 10_000;
 let isChecking = false;
 
 /** Reads the caller of the present credential; discards one that the gateway no longer accepts. */
@@ -47,7 +48,10 @@ export async function checkCredential(): Promise<void> {
     if (credential.peek() === given) caller.value = known;
   } catch (error) {
     const problem = asProblem(error);
-    if (credential.peek() === given && (problem.status === 401 || problem.status === 403)) signOut(problem.message);
+    if (credential.peek() !== given) return;
+    if (problem.status === 401 || problem.status === 403) signOut(problem.message);
+    // It could not be checked now; until then the gateway decides about each request.
+    else setTimeout(() => void checkCredential(), Math.max(AGAIN_MS, (problem.retryAfterSec ?? 0) * 1000));
   } finally {
     isChecking = false;
   }

@@ -46,11 +46,19 @@ function clientOf(client: string): string {
 function httpxOf({ path }: Calls): string {
   const way = page.authWays[0];
   const headers = way === undefined ? "" : `, headers={${way === "api_key" ? `${pythonText(page.apiKeyHeader)}: os.environ["PYOCO_API_KEY"]` : `"Authorization": f"Bearer {os.environ['PYOCO_TOKEN']}"`}}`;
-  const url = pythonText(new URL(path.replace(/^\//, ""), page.baseUrl).href);
-  return [...(way === undefined ? [] : ["import os", ""]), "import httpx", "", `answer = httpx.get(${url}${headers})`, "answer.raise_for_status()", "print(answer.json())"].join("\n");
+  const server = pythonText(page.baseUrl);
+  return [
+    ...(way === undefined ? [] : ["import os", ""]),
+    "import httpx",
+    "",
+    `with httpx.Client(base_url=${server}${headers}) as client:`,
+    `    answer = client.get(${pythonText(path.replace(/^\//, ""))})`,
+    "    answer.raise_for_status()",
+    "    print(answer.json())",
+  ].join("\n");
 }
 
-function pythonOf(calls: Calls): string {
+export function pythonOf(calls: Calls): string {
   if (calls.python === undefined) return httpxOf(calls);
   const lines = calls.python.split("\n").map((line) => `    ${line}`);
   const server = pythonText(page.baseUrl.replace(/\/$/, ""));

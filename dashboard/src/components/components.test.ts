@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { curlOf, pythonText, quoted } from "./call-menu";
+import { curlOf, pythonOf, pythonText, quoted } from "./call-menu";
 import { cut, visible } from "./name";
 import { statusName } from "./status";
 
@@ -33,4 +33,17 @@ test("both spellings of a cancelled run are one status, and an unknown one is no
   expect(statusName("CANCELED")).toBe("CANCELLED");
   expect(statusName("completed")).toBe("COMPLETED");
   expect(statusName("toString")).toBe("UNKNOWN");
+});
+
+test("a call that the SDK has no method for is a plain request", () => {
+  expect(pythonOf({ path: "/gui/strategies?q=a" })).toBe(
+    [
+      "import httpx",
+      "",
+      'with httpx.Client(base_url="http://127.0.0.1:8000/") as client:',
+      '    answer = client.get("gui/strategies?q=a")',
+      "    answer.raise_for_status()",
+      "    print(answer.json())",
+    ].join("\n"),
+  );
 });

@@ -19,7 +19,7 @@ export const deadLetters = {
   wholeError: "Show the whole error",
   reasons: {
     invalid_job: { name: "Not a job", meaning: "The message in the queue is not a job: no JSON, or a field is missing.", remedy: "Correct the program that published it. It cannot be replayed." },
-    flow_not_found: { name: "Flow not found", meaning: "No worker code for this flow was found by the worker that took it.", remedy: "Deploy the flow to the workers of this tag, or submit with the right tag; then replay." },
+    flow_not_found: { name: "Flow not found", meaning: "The worker that took the job has no code for this flow.", remedy: "Deploy the flow to the workers of this tag, or submit with the right tag; then replay." },
     execution_error: { name: "Failed", meaning: "The flow raised an error, its process died, or it exceeded its time limit.", remedy: "Read the run's log, correct the flow or its input, then replay." },
     max_deliver: { name: "Never finished", meaning: "It was started or delivered as often as allowed and never finished: workers died or lost it each time.", remedy: "Look for a crash or lack of memory in the workers' logs; replay when it is solved." },
     other: { name: "Other", meaning: "A reason of a newer server.", remedy: "Read the run's log and its explanation." },

@@ -18,7 +18,8 @@ import { t } from "../../texts";
 import "./approvals.css";
 
 type Wait = Schemas["WaitOut"];
-const PAGE = 50;
+// A prompt may have 16 KiB.
+const PAGE = 20;
 const EVERY_MS = 5000;
 const FIRST_CHARS = 500;
 

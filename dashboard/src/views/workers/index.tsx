@@ -1,5 +1,6 @@
 // The fleet: state, load, heartbeat, code and wheels of each worker.
 
+import { useState } from "preact/hooks";
 import { api } from "../../api/client";
 import { useQuery } from "../../api/use-query";
 import { now } from "../../clock";
@@ -19,7 +20,10 @@ import { t } from "../../texts";
 import { matches, wheelSync, workersQuery, type Worker, type WorkersQuery } from "./workers";
 import "./workers.css";
 
+// A large fleet is a large answer.
 const EVERY_MS = 3000;
+const EVERY_MS_OF_MANY = 15_000;
+const MANY = 100;
 const FIRST_RUNS = 3;
 const FIRST_TAGS = 6;
 const VERSION_CHARS = 12;
@@ -28,13 +32,15 @@ const START_WORKER = "pyoco-worker --nats-url nats://HOST:4222 --tags default";
 export default function Workers() {
   const texts = t.value.workers;
   const query = workersQuery(filterValue("which"), filterValue("hidden") === "1");
+  const [isMany, setMany] = useState(false);
   const { data, problem, isLoading, readAt, refresh } = useQuery(
     JSON.stringify(query),
     async (signal) => {
       const { data: workers = [], response } = await api.GET("/workers", { params: { query }, signal });
+      setMany(workers.length > MANY);
       return { workers, total: Number(response.headers.get("x-total-count") ?? workers.length) };
     },
-    { everyMs: EVERY_MS },
+    { everyMs: isMany ? EVERY_MS_OF_MANY : EVERY_MS },
   );
   const shown = data?.workers.filter((worker) => matches(worker, filterValue("find"))) ?? [];
   const opened = filterValue("worker");
