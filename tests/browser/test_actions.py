@@ -24,8 +24,6 @@ from support.pages import Visit, visiting
 from support.served import served
 from support.workers import at_work
 
-pytestmark = pytest.mark.browser
-
 BUTTONS = ("Cancel run", "Answer", "Replay", "Hide")
 PROMPT = {"text": "Ship it?", "choices": ["ship", "stop"]}
 

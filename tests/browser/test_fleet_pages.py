@@ -27,8 +27,6 @@ from support.tour import resolve
 from support.wheels import NAME, wheel
 from support.workers import at_work
 
-pytestmark = pytest.mark.browser
-
 TAG = "<img src=x onerror=alert(1)>"
 REVERSED, COLOURED = "\u202eevil", "\x1b[31mred"
 LONG = "x" * 9000

@@ -234,12 +234,17 @@ def test_two_runs_are_picked_to_be_compared(open_page: OpenPage, api: httpx.Clie
     page = open_page("#/runs?tags=picked")
     expect(page.locator(ROW)).to_have_count(3)
 
+    place = row_of(page, runs[0]).bounding_box()
+
     for run_id in runs:
         row_of(page, run_id).get_by_role("checkbox").click()
 
     expect(page.get_by_role("link", name="Compare the two runs")).to_have_attribute(
         "href", f"#/compare?a={runs[1]}&b={runs[2]}"
     )
+    assert row_of(page, runs[0]).bounding_box() == place
+    page.keyboard.press("j")
+    expect(row_of(page, ids(page)[1]).get_by_role("link")).to_be_focused()
 
 
 def test_columns_are_chosen_and_remembered(open_page: OpenPage, many: list[str]) -> None:

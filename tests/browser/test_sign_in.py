@@ -21,8 +21,6 @@ from support.gateways import gateway_settings
 from support.pages import Visit, visiting
 from support.served import served
 
-pytestmark = pytest.mark.browser
-
 GUI_AUDIENCE = "pdca.gui"
 
 

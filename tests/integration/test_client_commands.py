@@ -61,6 +61,27 @@ RUN = {
 }
 LETTER = {"seq": 42, "timestamp": 1.0, "reason": "max_deliver", "run_id": RUN_ID, "flow_name": "hello", "tag": "gpu"}
 
+OVERVIEW = {
+    "runs": {"PENDING": 2, "FAILED": 0},
+    "queues": [{"tag": "gpu", "pending": 2, "oldest_since": 1.0, "workers": 0, "slots": 0, "slots_free": 0}],
+    "workers": None,
+    "waits": 1,
+    "dead_letters": 0,
+    "health": {"status": "unready", "reasons": [{"detail": "the disk is full\x1b[2J"}], "index_behind": 0},
+    "durability": "fsynced",
+}
+STATS = {
+    "at": 60,
+    "submitted": 3,
+    "completed": 1,
+    "failed": 0,
+    "cancelled": 0,
+    "queue_p50_sec": 0.25,
+    "queue_p95_sec": None,
+    "run_p50_sec": 61.0,
+    "run_p95_sec": 61.0,
+}
+
 LINE = {
     "n": 1,
     "ts": 1.0,
@@ -91,6 +112,8 @@ def responses() -> dict[str, Any]:
         "/wheels": [WHEEL],
         "/wheels/history": [WHEEL_EVENT],
         f"/wheels/{WHEEL['name']}": {"name": WHEEL["name"], "deleted": True},
+        "/overview": OVERVIEW,
+        "/stats": {"points": [STATS], "total": STATS},
         "/metrics": 'pyoco_runs_total{status="COMPLETED"} 1\n',
     }
 
@@ -334,6 +357,15 @@ def test_a_search_by_error_lists_runs_until_there_are_enough(end: RunClient, ser
     assert server.requests == [("GET", asked), ("GET", asked + "c-2")]
 
 
+def test_runs_are_listed_by_the_beginning_of_their_ids(end: RunClient, server: StandIn) -> None:
+    server.responses["/runs"] = [RUN]
+
+    assert end("list", "--id-prefix", "019a7c3e") == 0
+
+    assert server.requests == [("GET", "/runs?id_prefix=019a7c3e")]
+    assert json.loads(end.printed().out) == [RUN]
+
+
 def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: StandIn) -> None:
     server.responses["/runs"] = {"items": [RUN], "next_cursor": "c-2"}
     sha256 = "0" * 64
@@ -355,6 +387,11 @@ def test_the_next_cursor_of_a_page_is_printed_on_stderr(end: RunClient, server: 
         (["tasks", RUN_ID, "-o", "table"], "   TASK   STATUS     TIME  DETAIL\n✓  greet  SUCCEEDED  -\n"),
         (["explain", RUN_ID], f"{RUN_ID} COMPLETED\nit went well\n"),
         (["metrics"], 'pyoco_runs_total{status="COMPLETED"} 1\n'),
+        (
+            ["overview"],
+            "gateway: unready (fsynced)\n  the disk is full\ufffd[2J\nruns: PENDING 2, FAILED 0\n"
+            "queue gpu: 2 waiting, workers 0, free slots 0\nwaits: 1\ndead letters: 0\n",
+        ),
         (
             ["wheels", "-o", "table"],
             "WHEEL                      SIZE    TAGS  TENANT  MODIFIED  SHA256\n"
@@ -550,3 +587,16 @@ def test_completion_is_silent_where_the_server_does_not_answer(server: StandIn) 
 def test_without_a_command_the_help_is_shown(end: RunClient) -> None:
     assert end() == 0
     assert "Usage: pyoco-client [OPTIONS] COMMAND [ARGS]..." in end.printed().out
+
+
+def test_time_series_are_a_table_of_intervals(end: RunClient, server: StandIn) -> None:
+    options = ("--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--points", "5", "--tag", "gpu")
+
+    assert end("stats", *options, "--flow", "hello") == 0
+
+    head, row = end.printed().out.splitlines()
+    asked = "since=1767225600.0&until=1767312000.0&points=5&flow=hello&tag=gpu"
+    assert server.requests == [("GET", f"/stats?{asked}")]
+    quantiles = ["QUEUE_P50", "QUEUE_P95", "RUN_P50", "RUN_P95"]
+    assert head.split() == ["FROM", "SUBMITTED", "COMPLETED", "FAILED", "CANCELLED", *quantiles]
+    assert row.split()[-8:] == ["3", "1", "0", "0", "250ms", "-", "1m01s", "1m01s"]

@@ -131,7 +131,7 @@ async def test_a_search_finds_lines_of_the_whole_log(client: httpx.AsyncClient, 
     run_id = await finished(client, worker, *texts)
 
     found = (await client.get(f"/runs/{run_id}/logs/matches", params={"q": "needle"})).raise_for_status().json()
-    rest = {"q": "needle", "from_line": 4, "limit": 1}
+    rest: dict[str, str | int] = {"q": "needle", "from_line": 4, "limit": 1}
     part = (await client.get(f"/runs/{run_id}/logs/matches", params=rest)).raise_for_status().json()
 
     assert found["numbers"] == [3, 900, 1700]

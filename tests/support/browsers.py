@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Literal, Protocol
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from support.programs import ROOT
 
@@ -73,6 +73,7 @@ def chromium() -> Iterator[Browser]:
     if not (DASHBOARD.is_file() and AXE.is_file()):
         skip_or_fail("the dashboard is not built; `scripts/dashboard build` builds it")
     executable = _chromium()
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=ARGUMENTS)
         try:

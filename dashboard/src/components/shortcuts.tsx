@@ -17,7 +17,8 @@ const active = signal<readonly { readonly current: readonly Shortcut[] }[]>([]);
 export const isHelpOpen = signal(false);
 
 function isTyping(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  if (target instanceof HTMLInputElement) return !["checkbox", "radio", "button", "submit"].includes(target.type);
+  return target instanceof HTMLElement && (target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName));
 }
 
 /** Serves these keys as long as the component is shown; not while the visitor types into a field or a dialog is open. */

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -24,7 +25,7 @@ def print_stderr(text: str) -> None:
 
 def is_japanese() -> bool:
     """Whether PYOCO_LANG or the locale of this terminal is Japanese."""
-    return is_japanese_locale("PYOCO_LANG")
+    return is_japanese_locale(os.environ, "PYOCO_LANG")
 
 
 def localized(english: str, japanese: str) -> str:

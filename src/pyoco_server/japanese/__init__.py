@@ -6,7 +6,6 @@ first text that is shown in Japanese, so English costs nothing.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -54,8 +53,8 @@ AREAS = {
 }
 
 
-def is_japanese_locale(*first: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the locale is Japanese; variables with the names `first` have precedence over it."""
+def is_japanese_locale(environ: Mapping[str, str], *first: str) -> bool:
+    """Whether the locale in this environment is Japanese; variables with the names `first` have precedence over it."""
     locales = (environ.get(name, "") for name in (*first, "LC_ALL", "LC_MESSAGES", "LANG"))
     return next((locale for locale in locales if locale), "").lower().startswith("ja")
 

@@ -18,6 +18,10 @@ from pyoco_server.ports.broker import Conflict, LogMessage, Stored, SubjectLog
 MAX_READS_IN_FLIGHT = 8
 
 
+# A chunk of short lines is many times as large when it is stored, and takes tens of milliseconds to decode.
+QUICK_BYTES = 256 * 1024
+
+
 class StoredChunk(msgspec.Struct, frozen=True, kw_only=True):
     sequence: int
     chunk: LogChunk
@@ -45,19 +49,19 @@ class LogStore:
         """The newest chunk, however long the log is."""
         async with self._reads:
             message = await self._log.last(run_id)
-        return None if message is None else _decode(message)
+        return None if message is None else await _decoded(message)
 
     async def next(self, run_id: RunId, *, after: int) -> StoredChunk | None:
         """The first chunk behind a sequence (any sequence, not only one of this run's)."""
         async with self._reads:
             message = await self._log.next(run_id, after=after)
-        return None if message is None else _decode(message)
+        return None if message is None else await _decoded(message)
 
     async def at(self, run_id: RunId, sequence: int) -> StoredChunk | None:
         """The chunk with exactly this sequence; None where it is not one of this run's."""
         async with self._reads:
             message = await self._log.at(sequence)
-        return None if message is None or message.key != run_id else _decode(message)
+        return None if message is None or message.key != run_id else await _decoded(message)
 
     async def listen(self, run_id: RunId, notify: Callable[[], None]) -> Callable[[], None]:
         """Call `notify` when chunks of the run were stored or may have been missed; the returned function ends that.
@@ -69,6 +73,11 @@ class LogStore:
     async def purge(self, run_id: RunId) -> None:
         """Remove the run's log (retention only)."""
         await self._log.purge(run_id)
+
+
+async def _decoded(message: LogMessage) -> StoredChunk:
+    """The chunk; a large one is decoded in a thread, between other requests."""
+    return _decode(message) if len(message.data) <= QUICK_BYTES else await asyncio.to_thread(_decode, message)
 
 
 def _decode(message: LogMessage) -> StoredChunk:

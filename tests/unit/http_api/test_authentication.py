@@ -34,10 +34,13 @@ def test_every_route_has_an_access_decision() -> None:
             "/gui/artifacts/{id}",
             "/health",
             "/ready",
+            "/",
+            "/static/{path:path}",
+            "/favicon.ico",
         ]
         # Pages without a scope are for every authenticated caller.
         without = [path for path, scopes in decided.items() if scopes == frozenset()]
-        assert sorted(without) == ["/docs", "/docs/assets", "/openapi.json"]
+        assert sorted(without) == ["/docs", "/docs/assets", "/openapi.json", "/whoami"]
 
 
 def test_every_route_that_is_not_open_is_guarded() -> None:

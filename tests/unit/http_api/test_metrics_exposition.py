@@ -17,6 +17,7 @@ from pyoco_server.http_api.api.metrics import METRICS, OTHER_TAGS, Scrape
 from pyoco_server.http_api.middleware.api_metrics import ApiMetrics
 from pyoco_server.http_api.middleware.requests import request_durations
 from pyoco_server.services.projections.metrics import Metrics
+from pyoco_server.services.projections.run_figures import RunFigures
 
 PROCESS = {
     "pyoco_nats_connected": 1,
@@ -41,15 +42,12 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 def figures(
     *, waiting: tuple[Waiting, ...] = (), tallies: Tallies | None = None, confined: bool = False, **counts: int
 ) -> Metrics:
+    nodes = {StepKind.READY: 6, StepKind.LEASED: 7, StepKind.WAITING: 8}
     return Metrics(
-        counts=counts,
-        waiting=waiting,
+        runs=RunFigures(counts=counts, waiting=waiting, nodes=nodes, dead_letters=0, index_behind=0, taken_at=1000.0),
         tallies=tallies or {},
-        taken_at=1000.0,
         workers_alive=2,
-        dead_letters=0,
         process=None if confined else PROCESS,
-        nodes={StepKind.READY: 6, StepKind.LEASED: 7, StepKind.WAITING: 8},
         rate_limited={LimitClass.API_READ: 10, LimitClass.BULK: 0},
         airflow_requests={("dag", "success"): 9},
         airflow_circuit="open",

@@ -158,6 +158,7 @@ async def test_filtered_lines_are_complete_for_any_page_size_and_bound(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "SEARCHED_CHUNKS", bound)
+        patch.setattr(module, "QUICK_LINES", bound)  # chunks with more lines are filtered in a thread
         pages, tail = await all_pages(logs, limit, only), numbers(await last_lines(logs, RUN, limit, only=only))
 
     assert all(len(page.lines) <= limit for page in pages)

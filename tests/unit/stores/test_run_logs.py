@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pyoco_server.domain.ids import RunId
+from pyoco_server.domain.run_logs.codec import encode
 from pyoco_server.domain.run_logs.lines import LogChunk, LogLine, chunk_of
 from pyoco_server.ports import Conflict, Stored
 from pyoco_server.stores import LogStore, StoredChunk
+from pyoco_server.stores.run_logs import QUICK_BYTES
 from support.samples import new_run_id
 from support.stores import Ports
 
@@ -47,6 +49,24 @@ async def test_a_chunk_is_read_as_it_was_stored(ports: Ports) -> None:
     assert (list(last.chunk.lines), last.chunk.attempt) == (written, 3)
     assert (last.chunk.first_line, last.chunk.first_byte, last.chunk.previous) == (1, 0, 0)
     assert last.chunk.size_bytes == len("größer \U0001f407\n\n\x1b[31mred\x00\n".encode())
+
+
+async def test_a_chunk_of_many_short_lines_is_read_as_it_was_stored(ports: Ports) -> None:
+    run_id = new_run_id()
+    many = [LogLine(float(number), None, "stdout", "INFO", "") for number in range(50_000)]
+    new = chunk_of(many, attempt=1, behind=None, sequence=0)
+    assert len(encode(new)) > QUICK_BYTES  # it is decoded in a thread
+
+    stored = await ports.run_logs.append(run_id, new, after=0)
+
+    assert isinstance(stored, Stored)
+    for found in (
+        await ports.run_logs.last(run_id),
+        await ports.run_logs.next(run_id, after=0),
+        await ports.run_logs.at(run_id, stored.version),
+    ):
+        assert found is not None
+        assert (found.chunk.next_line, list(found.chunk.lines[-2:])) == (50_001, list(new.lines[-2:]))
 
 
 async def test_chunks_are_read_in_both_directions_among_those_of_other_runs(ports: Ports) -> None:

@@ -9,6 +9,7 @@ import { LineCache, type Line } from "./lines";
 import { readLines } from "./read-lines";
 
 const FIRST_LINES = 200;
+const MOST_WAITING = 5000;
 
 export interface Log {
   readonly cache: LineCache;
@@ -78,6 +79,8 @@ async function read(runId: string, cache: LineCache, signal: AbortSignal, change
         const line = lineOf(event);
         if (line === null) return;
         waiting.push(line);
+        // A hidden page draws no frames; what is left out here is read again when it comes in sight.
+        if (waiting.length > 2 * MOST_WAITING) waiting = waiting.slice(-MOST_WAITING);
         frame ||= requestAnimationFrame(show);
       },
       onState(connection, problem) {

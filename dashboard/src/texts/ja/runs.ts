@@ -29,7 +29,7 @@ export const runs = {
   waitingOne: "新着・変化 1 件を表示",
   behind: "多数の run が変化しました。最新の run を表示",
   pick: (run: string) => `run ${run} を比較対象にする`,
-  picked: "比較するもう 1 つの run を選んでください。",
+  picked: "もう 1 つの run を選択",
   compare: "2 つの run を比較",
   clearPicks: "選択を解除",
   filters: {
@@ -39,7 +39,7 @@ export const runs = {
     active: "フィルター",
     remove: (filter: string) => `フィルター「${filter}」を外す`,
     clear: "すべて外す",
-    kinds: { status: "状態", flow: "flow", tag: "tag", label: "label", idPrefix: "id の先頭", error: "エラーに含む", since: "投入", range: "投入" },
+    kinds: { status: "状態", flow: "flow", tag: "tag", label: "label", idPrefix: "id の先頭", yaml: "flow.yaml", error: "エラーに含む", since: "投入", range: "投入" },
     labelRuns: (runs: string) => `${runs} 件`,
     time: "投入",
     anyTime: "すべての期間",

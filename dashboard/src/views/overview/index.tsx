@@ -26,7 +26,7 @@ export default function OverviewPage() {
         <h1>{t.value.shell.pages.overview}</h1>
         {data && <Health overview={data} />}
         <span class="spring" />
-        <CallMenu calls={() => ({ path: "/overview", python: 'overview = client.get_overview()\nprint(overview["runs"], overview["queues"])' })} />
+        <CallMenu calls={() => ({ path: "/overview", client: "overview", python: 'overview = client.get_overview()\nprint(overview["runs"], overview["queues"])' })} />
       </header>
       {problem && <ProblemNotice problem={problem} hasData={data !== undefined} onRetry={refresh} />}
       {isLoading && <Loading />}

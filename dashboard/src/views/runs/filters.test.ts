@@ -11,6 +11,7 @@ const ALL: Filters = {
   after: "2026-02-18T00:00:00.000Z",
   before: "2026-02-19T00:00:00.000Z",
   idPrefix: "019a7c3e-51d",
+  yaml: "ab".repeat(32),
   error: "50 % of #1",
 };
 const KNOWN: Known = {
@@ -51,7 +52,7 @@ test("a preset becomes a time, which stays the same for all pages", () => {
 test("each chip removes its own filter", () => {
   const chips = chipsOf(ALL);
 
-  expect(chips.map((chip) => chip.kind)).toEqual(["status", "flow", "tag", "label", "label", "range", "idPrefix", "error"]);
+  expect(chips.map((chip) => chip.kind)).toEqual(["status", "flow", "tag", "label", "label", "range", "idPrefix", "yaml", "error"]);
   for (const chip of chips) {
     const rest = chipsOf(without(ALL, chip));
     expect(rest).toEqual(chips.filter((each) => each !== chip));
@@ -80,6 +81,7 @@ test.each([
   ["gpu", "tag", "gpu"],
   ["019A7C3E-51d", "idPrefix", "019a7c3e-51d"],
   ["face", "error", "face"],
+  ["AB".repeat(32), "yaml", "ab".repeat(32)],
   ["connection refused", "error", "connection refused"],
   ["rep", "error", "rep"],
 ])("Enter takes %s as %s", (typed, kind, value) => {

@@ -22,6 +22,8 @@ export interface Filters {
   readonly after?: string | undefined;
   readonly before?: string | undefined;
   readonly idPrefix?: string | undefined;
+  /** The digest of their flow.yaml. */
+  readonly yaml?: string | undefined;
   readonly error?: string | undefined;
 }
 
@@ -29,11 +31,11 @@ export const NO_FILTERS: Filters = { labels: [] };
 
 /** One filter that can be removed; each label is one. */
 export type Chip =
-  | { readonly kind: "status" | "flow" | "tag" | "label" | "idPrefix" | "error"; readonly value: string }
+  | { readonly kind: TextKind; readonly value: string }
   | { readonly kind: "since"; readonly value: string }
   | { readonly kind: "range"; readonly after: string | undefined; readonly before: string | undefined };
 
-export type TextKind = "status" | "flow" | "tag" | "label" | "idPrefix" | "error";
+export type TextKind = "status" | "flow" | "tag" | "label" | "idPrefix" | "yaml" | "error";
 
 /** The names are those of the API, so that a query of one fits the other; `since` is the page's own. */
 export function filtersOf(query: URLSearchParams): Filters {
@@ -49,6 +51,7 @@ export function filtersOf(query: URLSearchParams): Filters {
     after: isPreset ? undefined : one("submitted_after"),
     before: isPreset ? undefined : one("submitted_before"),
     idPrefix: one("id_prefix")?.toLowerCase(),
+    yaml: one("workflow_yaml_sha256")?.toLowerCase(),
     error: one("error")?.slice(0, MAX_ERROR_CHARS),
   };
 }
@@ -63,6 +66,7 @@ export function queryOf(filters: Filters): QueryValues {
     submitted_after: filters.after,
     submitted_before: filters.before,
     id_prefix: filters.idPrefix,
+    workflow_yaml_sha256: filters.yaml,
     error: filters.error,
   };
 }
@@ -89,6 +93,7 @@ export interface ApiQuery {
   readonly submitted_after?: string;
   readonly submitted_before?: string;
   readonly id_prefix?: string;
+  readonly workflow_yaml_sha256?: string;
   readonly error?: string;
 }
 
@@ -104,6 +109,7 @@ export function apiQuery(filters: Filters, now: number): ApiQuery {
     submitted_after: after,
     submitted_before: filters.before,
     id_prefix: filters.idPrefix,
+    workflow_yaml_sha256: filters.yaml,
     error: filters.error,
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as ApiQuery;
@@ -118,7 +124,7 @@ export function chipsOf(filters: Filters): Chip[] {
   for (const value of filters.labels) chips.push({ kind: "label", value });
   if (filters.since !== undefined) chips.push({ kind: "since", value: filters.since });
   else if (filters.after !== undefined || filters.before !== undefined) chips.push({ kind: "range", after: filters.after, before: filters.before });
-  for (const kind of ["idPrefix", "error"] as const) {
+  for (const kind of ["idPrefix", "yaml", "error"] as const) {
     const value = filters[kind];
     if (value !== undefined) chips.push({ kind, value });
   }
@@ -158,6 +164,7 @@ export interface Known {
 
 const MAX_EACH = 6;
 const ID_PREFIX = /^[0-9a-f-]{4,36}$/i;
+const DIGEST = /^[0-9a-f]{64}$/i;
 const TAG = /^[A-Za-z0-9_-]{1,64}$/;
 
 /** What a typed text can mean, the known values first. */
@@ -176,6 +183,7 @@ export function suggestionsOf(typed: string, filters: Filters, known: Known): Su
   }
   found.push(...named("tag", known.tags));
   if (ID_PREFIX.test(text)) found.push({ kind: "idPrefix", value: folded });
+  if (DIGEST.test(text)) found.push({ kind: "yaml", value: folded });
   if (text === "") return found;
   found.push({ kind: "error", value: text.slice(0, MAX_ERROR_CHARS) });
   // No worker may announce the flow or serve the tag of stored runs any more.
@@ -195,6 +203,7 @@ export function meaningOf(typed: string, filters: Filters, known: Known): Sugges
     label: (value) => known.labels.some((label) => label.name === value),
     tag: (value) => known.tags.includes(value),
     idPrefix: () => text.length >= 8,
+    yaml: () => true,
     error: () => true,
   };
   const isNamed = (each: Suggestion): boolean => each.kind === "error" || each.value.toLowerCase() === text;
@@ -219,6 +228,7 @@ export function callsOf(filters: Filters, now: number): Calls {
   option("--since", filters.since ?? query.submitted_after);
   option("--until", query.submitted_before);
   option("--id-prefix", query.id_prefix);
+  option("--sha256", query.workflow_yaml_sha256);
   option("--error", query.error);
   const named = Object.entries(query).map(([name, value]) => `${name}=${Array.isArray(value) ? `[${value.map(pythonText).join(", ")}]` : pythonText(value as string)}`);
   return {

@@ -53,14 +53,6 @@ export default function View() {
         <TimeRange filters={filters} onChange={change} />
       </div>
       <FilterChips filters={filters} onChange={change} />
-      {picked.length > 0 && (
-        <div class="runs-compare" role="status">
-          {picked.length === 2 ? <a href={hashOf(["compare"], { a: picked[0], b: picked[1] })}>{texts.compare}</a> : <span>{texts.picked}</span>}
-          <button type="button" class="quiet" onClick={() => setPicked([])}>
-            {texts.clearPicks}
-          </button>
-        </div>
-      )}
       {model.problem && <ProblemNotice problem={model.problem} hasData={model.isStarted} onRetry={() => void model.poll()} />}
       {model.isEmpty && model.list.waiting.size === 0 ? (
         <EmptyList filters={filters} onChange={change} />
@@ -68,6 +60,14 @@ export default function View() {
         <RunsTable key={query} model={model} revision={revision} columns={columns} picked={picked} onPick={pick} />
       ) : (
         model.problem === null && <Loading />
+      )}
+      {picked.length > 0 && (
+        <div class="runs-compare" role="status">
+          {picked.length === 2 ? <a href={hashOf(["compare"], { a: picked[0], b: picked[1] })}>{texts.compare}</a> : <span>{texts.picked}</span>}
+          <button type="button" class="quiet" onClick={() => setPicked([])}>
+            {texts.clearPicks}
+          </button>
+        </div>
       )}
     </div>
   );

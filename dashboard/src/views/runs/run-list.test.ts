@@ -51,6 +51,22 @@ test("a run that does not fit does not wait, also when it did fit before", () =>
   expect(list.waiting.size).toBe(0);
 });
 
+test("a run of a page that is not read yet is no news, unless it has changed", () => {
+  const list = loaded(run("c", 30), run("b", 20));
+
+  expect(list.change([run("a", 19)])).toBe(false);
+  expect(list.waiting.size).toBe(0);
+  expect(list.change([run("z", 18), run("a", 21, 2)])).toBe(true);
+  expect([...list.waiting.keys()]).toEqual(["a"]);
+});
+
+test("behind the last page every unknown run is news, also one of a clock that is behind", () => {
+  const list = loaded(run("c", 30));
+  list.append([run("b", 20)], true);
+
+  expect(list.change([run("a", 19)])).toBe(true);
+});
+
 test("an older state and the same state change nothing", () => {
   const list = loaded(run("a", 5, 3));
   list.change([run("b", 6, 2)]);

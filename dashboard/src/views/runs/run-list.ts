@@ -17,6 +17,8 @@ export class RunList {
   /** Loaded rows that have changed since they were put in order. */
   private readonly moved = new Set<string>();
   private newest: number | null = null;
+  /** The last change of the last row, while there are older ones to read; null when there are none. */
+  private readTo: number | null = null;
 
   /** `fits`: whether a changed run belongs into the list; one that is shown already stays either way. */
   constructor(private readonly fits: (run: Run) => boolean = () => true) {}
@@ -40,16 +42,18 @@ export class RunList {
   }
 
   /** The next page of the list, at its end. A run that is there already only takes its newer state. */
-  append(runs: readonly Run[]): void {
+  append(runs: readonly Run[], isLast = false): void {
     const added: string[] = [];
     for (const run of runs) {
       this.note(run.updated_at);
+      this.readTo = Math.min(this.readTo ?? run.updated_at, run.updated_at);
       if (this.known.has(run.run_id)) this.replace(run);
       else if (!this.waiting.has(run.run_id)) {
         this.known.set(run.run_id, run);
         added.push(run.run_id);
       }
     }
+    if (isLast) this.readTo = null;
     if (added.length > 0) this.order = [...this.order, ...added];
   }
 
@@ -59,7 +63,7 @@ export class RunList {
     for (const run of runs) {
       this.note(run.updated_at);
       if (this.known.has(run.run_id)) isNews = this.replace(run) || isNews;
-      else if (!isNewer(run, this.waiting.get(run.run_id))) continue;
+      else if (!isNewer(run, this.waiting.get(run.run_id)) || this.isUnread(run)) continue;
       else if (this.fits(run)) {
         this.waiting.set(run.run_id, run);
         isNews = true;
@@ -78,6 +82,11 @@ export class RunList {
     this.order = [...first, ...this.order.filter((id) => !taken.has(id))];
     this.waiting.clear();
     this.moved.clear();
+  }
+
+  /** Whether it is no news but a row of a later page. */
+  private isUnread(run: Run): boolean {
+    return this.readTo !== null && run.updated_at < this.readTo;
   }
 
   private isFitting(id: string): boolean {

@@ -142,8 +142,8 @@ export class RunsModel {
       isFirst && this.query.status !== undefined ? this.page({ ...this.broad, cursor: "", limit: 1 }) : null,
     ]);
     for (const run of newest?.items ?? []) reading.list.note(run.updated_at);
-    reading.list.append(page.items);
     reading.cursor = page.next_cursor ?? null;
+    reading.list.append(page.items, reading.cursor === null);
     if (isFirst) reading.total = page.total ?? null;
   }
 

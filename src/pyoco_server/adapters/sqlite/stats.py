@@ -35,6 +35,7 @@ from pyoco_server.domain.queries.stats import (
 
 _WIDTH = 4
 _ONE = tuple(1 << 8 * _WIDTH * counter for counter in range(COUNTERS))
+_ABOVE_A_BYTE = sum(0xFFFFFF00 * one for one in _ONE)
 _HEAD = Struct("<BH")
 # How many changes wait to be counted: a query reads them all, and counting them costs the same for more of them.
 MAX_UNCOUNTED = 2_000
@@ -182,7 +183,7 @@ def _encode(counters: int) -> bytes:
     if counters < 0:
         raise sqlite3.DatabaseError("an interval has counted less than it loses")
     wide = counters.to_bytes(_WIDTH * -(-counters.bit_length() // (8 * _WIDTH)), "little")
-    if any(any(wide[high::_WIDTH]) for high in range(1, _WIDTH)):
+    if counters & _ABOVE_A_BYTE:
         return b"\x04" + wide
     return b"\x01" + wide[::_WIDTH] if wide else b""
 

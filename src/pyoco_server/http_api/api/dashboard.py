@@ -6,6 +6,7 @@ once, so that a request opens no file, and no path leads out of the folder.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -164,7 +165,7 @@ def _missing(request: Request) -> Response:
 def _attributes(config: NatsBackendConfig) -> dict[str, str]:
     """What the page has to know before its first request."""
     language = config.dashboard_lang
-    shown = ("ja" if is_japanese_locale() else "en") if language == "auto" else language
+    shown = ("ja" if is_japanese_locale(os.environ) else "en") if language == "auto" else language
     return {
         "lang": shown,
         "data-language": language,

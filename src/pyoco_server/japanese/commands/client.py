@@ -263,6 +263,15 @@ TEXTS = {
         "--profile や PYOCO_PROFILE の指定がないときに使う profile を選びます。"
     ),
     "The profile to use from now on.": "今後使う profile。",
+    "Show runs by status, queues, workers, what waits for people, and whether the gateway accepts runs.": (
+        "状態ごとの run、キュー、worker、対応待ちの数と、gateway が run を受け付けるかを表示します。"
+    ),
+    "List how many runs were submitted and ended, and how long they waited and ran, by intervals.": (
+        "投入された run と終了した run の数、待ち時間、実行時間を区間ごとに一覧表示します。"
+    ),
+    "From then on: 24h ago, a date, ISO 8601; 1h by default.": "この時刻から: 24h ago、日付、ISO 8601。省略時は 1h。",
+    "Up to then; now by default.": "この時刻まで。省略時は現在。",
+    "How many intervals at most; 60 by default.": "区間の最大数。省略時は 60。",
     "List who changed what, newest first, of all tenants. For administrators.": (
         "誰が何を変更したかを、すべての tenant について新しい順に一覧表示します。管理者用です。"
     ),

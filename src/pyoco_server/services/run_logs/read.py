@@ -26,6 +26,8 @@ from pyoco_server.stores import LogStore, StoredChunk
 PAGE_BYTES = 4 * 1024 * 1024
 # A filtered page also ends after this many chunks: a run that prints now and then has a chunk per line.
 SEARCHED_CHUNKS = 1000
+# Lines of a chunk that are filtered at once; more, as of a chunk of short lines, in a thread.
+QUICK_LINES = 4000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +147,7 @@ async def lines_from(
     lines: list[NumberedLine] = []
     size, chunks, stored = 0, 0, await chunk_at(logs, run_id, place, end.last)
     while stored is not None and stored.sequence <= end.place.sequence:
-        chosen = _chosen(stored, place.line, only)
+        chosen = await _chosen(stored, place.line, only)
         taken = chosen[: limit - len(lines)]
         lines += taken
         if len(taken) < len(chosen):
@@ -168,7 +170,7 @@ async def last_lines(
     parts: list[list[NumberedLine]] = []
     size = chunks = found = 0
     while stored is not None:
-        chosen = _chosen(stored, 1, only)
+        chosen = await _chosen(stored, 1, only)
         parts.append(chosen)
         size, chunks, found = size + stored.chunk.size_bytes, chunks + 1, found + len(chosen)
         if found >= count or size >= PAGE_BYTES or (chunks >= SEARCHED_CHUNKS and not only.takes_all):
@@ -185,7 +187,13 @@ def _is_enough(size: int, chunks: int, lines: Sequence[NumberedLine], only: Line
     return size >= PAGE_BYTES or chunks >= SEARCHED_CHUNKS
 
 
-def _chosen(stored: StoredChunk, first: int, only: LineFilter) -> list[NumberedLine]:
+async def _chosen(stored: StoredChunk, first: int, only: LineFilter) -> list[NumberedLine]:
+    if len(stored.chunk.lines) <= QUICK_LINES:
+        return _filtered(stored, first, only)
+    return await asyncio.to_thread(_filtered, stored, first, only)
+
+
+def _filtered(stored: StoredChunk, first: int, only: LineFilter) -> list[NumberedLine]:
     chunk = stored.chunk
     skipped = max(0, first - chunk.first_line)
     return [

@@ -55,7 +55,8 @@ def test_an_unfinished_run_has_no_outcome(status: str) -> None:
     shown = figures(counters_of(RunTimes(status, NOON, NOON + 1.0, None, None)))
 
     assert shown[:4] == (1, 0, 0, 0)
-    assert (shown.queue_p50_sec, shown.run_p50_sec) == (pytest.approx(1.0, rel=0.1), None)
+    assert shown.queue_p50_sec == pytest.approx(1.0, rel=0.1)
+    assert shown.run_p50_sec is None
 
 
 def test_a_run_that_never_started_has_an_outcome_and_no_durations() -> None:
@@ -79,7 +80,7 @@ def test_a_quantile_is_less_than_ten_percent_beside_the_duration_of_its_rank(dur
         (95, (shown.queue_p95_sec, shown.run_p95_sec)),
     ):
         exact = ordered[-(-len(ordered) * percent // 100) - 1]
-        assert found == (pytest.approx(exact, rel=0.1), pytest.approx(exact, rel=0.1))
+        assert list(found) == [pytest.approx(exact, rel=0.1)] * 2
 
 
 def test_very_short_and_very_long_durations_are_in_the_outer_buckets() -> None:
