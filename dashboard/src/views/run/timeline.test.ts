@@ -81,10 +81,16 @@ describe("from records", () => {
     expect(bars(lanes, "a")).toEqual([["attempt", 101, 110, "SUCCEEDED"]]);
   });
 
-  test("lanes are in the order of starts, and those without a start come last", () => {
-    const { lanes } = timelineOf(run("RUNNING", { z: pending, b: done(105, 106), a: done(101, 102) }), new Map(), []);
+  test("lanes are in the order of starts, then come those whose turn it is, then the others", () => {
+    const seen = run("RUNNING", { z: pending, turn: pending, b: done(105, 106), a: done(101, 102) });
+    const before = new Map([
+      ["z", ["turn"]],
+      ["turn", []],
+    ]);
 
-    expect(lanes.map((lane) => lane.node)).toEqual(["a", "b", "z"]);
+    const { lanes } = timelineOf(seen, before, []);
+
+    expect(lanes.map((lane) => lane.node)).toEqual(["a", "b", "turn", "z"]);
   });
 });
 

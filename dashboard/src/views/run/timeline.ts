@@ -155,9 +155,10 @@ function barsOfEvents(moments: readonly NodeMoment[], end: number | null): Map<s
   return new Map([...drafts].map(([node, { bars }]) => [node, bars]));
 }
 
-/** In the order of their starts; those that have not started come last, in the order of the run. */
+/** In the order of their starts; then those whose turn it is, then the others, in the order of the run. */
 function sorted(lanes: readonly Lane[]): Lane[] {
-  const start = (lane: Lane): number => lane.bars.find((bar) => bar.kind !== "queued")?.from ?? lane.bars[0]?.from ?? Infinity;
+  const start = (lane: Lane): number =>
+    lane.bars.find((bar) => bar.kind !== "queued")?.from ?? (lane.bars.length > 0 ? Number.MAX_VALUE : Infinity);
   const keys = new Map(lanes.map((lane) => [lane, start(lane)]));
   return [...lanes].sort((one, other) => {
     const [a, b] = [keys.get(one)!, keys.get(other)!];

@@ -208,6 +208,17 @@ def test_each_attempt_of_a_task_has_a_bar(open_page: OpenPage, submit: Submit, t
     expect(page.locator(".timeline-lane .timeline-attempt.timeline-succeeded")).to_have_count(1)
 
 
+def test_the_lanes_in_sight_only_are_in_the_document(open_page: OpenPage, caller: Caller, large: str) -> None:
+    caller.done(large, "node start", node="node-0007")
+
+    page = open_page(f"#/runs/{large}/timeline")
+
+    lanes = page.get_by_role("list", name="Tasks over time").get_by_role("listitem")
+    expect(lanes.first).to_contain_text("node-0007")
+    expect(lanes.first).to_have_attribute("aria-setsize", "2000")
+    assert lanes.count() < 60
+
+
 def test_the_bars_of_a_cancelled_run_end_with_it(open_page: OpenPage, api: httpx.Client, submit: Submit) -> None:
     run_id = api.post("/runs", json={"flow_name": "listens"}).json()["run_id"]
     path = f"/runs/{run_id}?include=records"
