@@ -9,17 +9,7 @@ from contextlib import contextmanager
 from playwright.sync_api import Browser, sync_playwright
 
 from bench.connection import StepFailed
-
-# Without the background services, which would ask hosts on the internet.
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+from support.browsers import ARGUMENTS
 
 
 @contextmanager
@@ -29,7 +19,7 @@ def chromium() -> Iterator[Browser]:
     if path is None:
         raise StepFailed("chromium is not installed; scripts/ci-packages installs it on Debian")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         try:
             yield browser
         finally:
