@@ -29,13 +29,14 @@ export function RunHeader({ run, shown }: { run: RunSnapshot; shown: RunSnapshot
             <Name text={shown.flow_name} />
           </a>
         </h1>
-        <Status status={shown.status} isStale={shown.stale} />
+        {/* Without a worker nothing is expected to report: a run that waits for people is not late. */}
+        <Status status={shown.status} isStale={shown.stale && shown.worker_id !== null} />
         <span class="run-id">
           <code>{run.run_id}</code>
           <CopyButton text={run.run_id} />
         </span>
         <span class="spring" />
-        {!isOver(run) && <CancelRunButton runId={run.run_id} flowName={run.flow_name} />}
+        {!isOver(run) && run.status !== "CANCELLING" && <CancelRunButton runId={run.run_id} flowName={run.flow_name} />}
         {!isPast && !needsExplanation(run) && (
           <button type="button" class="quiet" aria-expanded={isAsked} onClick={() => setAsked(!isAsked)}>
             {texts.explain.ask}
@@ -217,6 +218,9 @@ function Requester({ runId }: { runId: string }) {
 
 const EXPLAIN_MS = 5000;
 
+// A code of the gateway's explanations.
+const WAITS_FOR_ANSWER = "nodes_wait_for_somebody";
+
 /** Why the run waits, or ended so, and what to do. */
 function Explanation({ run }: { run: RunSnapshot }) {
   const texts = t.value.run.explain;
@@ -244,7 +248,8 @@ function Explanation({ run }: { run: RunSnapshot }) {
           </li>
         ))}
       </ul>
-      {data.dead_letter && <a href={hashOf(["dead-letters"])}>{texts.deadLetter}</a>}
+      {data.reasons.some((reason) => reason.code === WAITS_FOR_ANSWER) && <a href={hashOf(["approvals"])}>{t.value.run.node.approve}</a>}
+      {data.dead_letter && <a href={hashOf(["dead-letters"], { flow: run.flow_name })}>{texts.deadLetter}</a>}
     </Notice>
   );
 }
@@ -275,7 +280,12 @@ function Ending({ run }: { run: RunSnapshot }) {
                 <LongText text={cancel.reason} />
               </Fact>
             )}
-            <Fact name={texts.cancel.delivered}>{cancel.delivered_at === null ? (isOver(run) ? "–" : texts.cancel.notYet) : <Time at={cancel.delivered_at} />}</Fact>
+            {/* The worker reports it together with the end. */}
+            {cancel.delivered_at !== null && (
+              <Fact name={texts.cancel.delivered}>
+                <Time at={cancel.delivered_at} />
+              </Fact>
+            )}
             <Fact name={texts.cancel.stopped}>{cancel.stopped_at === null ? texts.cancel.notYet : <Duration from={cancel.requested_at} to={cancel.stopped_at} />}</Fact>
             {cancel.how && <Fact name={texts.cancel.how}>{how(cancel.how)}</Fact>}
           </dl>
