@@ -11,11 +11,11 @@ import { cut, LongText, Name, visible } from "../../components/name";
 import { Notice, ProblemNotice } from "../../components/notice";
 import { Status } from "../../components/status";
 import { Duration, Time } from "../../components/time";
-import { bytes, duration, number } from "../../format";
+import { bytes, duration, number, percent } from "../../format";
 import { hashOf } from "../../router";
 import { t } from "../../texts";
 import { eventsPage } from "./events";
-import { countsOf, isOver, needsExplanation, type RunSnapshot } from "./model";
+import { countsOf, isOver, isSilent, needsExplanation, progressOf, type RunSnapshot } from "./model";
 
 export function RunHeader({ run, shown }: { run: RunSnapshot; shown: RunSnapshot }) {
   const texts = t.value.run;
@@ -29,8 +29,7 @@ export function RunHeader({ run, shown }: { run: RunSnapshot; shown: RunSnapshot
             <Name text={shown.flow_name} />
           </a>
         </h1>
-        {/* Without a worker nothing is expected to report: a run that waits for people is not late. */}
-        <Status status={shown.status} isStale={shown.stale && shown.worker_id !== null} />
+        <Status status={shown.status} isStale={isSilent(shown)} />
         <span class="run-id">
           <code>{run.run_id}</code>
           <CopyButton text={run.run_id} />
@@ -79,10 +78,13 @@ function RunLink({ runId }: { runId: string }) {
   );
 }
 
+const MOST_PROGRESS = 3;
+
 function Facts({ run }: { run: RunSnapshot }) {
   const texts = t.value.run.facts;
   const over = isOver(run);
   const counts = countsOf(run);
+  const progress = over ? [] : progressOf(run);
   return (
     <dl class="run-facts">
       <Fact name={texts.submitted}>
@@ -110,6 +112,15 @@ function Facts({ run }: { run: RunSnapshot }) {
               </span>
             ))}
           </span>
+        </Fact>
+      )}
+      {progress.length > 0 && (
+        <Fact name={t.value.run.node.progress}>
+          {progress.slice(0, MOST_PROGRESS).map(({ task, share, message }) => (
+            <div key={task}>
+              <span class="number">{percent(share)}</span> <Name text={message || task} most={60} />
+            </div>
+          ))}
         </Fact>
       )}
       {(run.attempt ?? 0) > 0 && <Fact name={texts.attempt}>{number(run.attempt!)}</Fact>}
