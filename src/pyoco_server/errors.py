@@ -199,7 +199,7 @@ class SnapshotTooLarge(PyocoError, number=10, kind=Kind.TOO_LARGE):
 
     message_ja = "スナップショットが大きすぎます"
     hint = "Raise PYOCO_MAX_RUN_SNAPSHOT_BYTES, or use fewer tasks or smaller params."
-    hint_ja = "PYOCO_MAX_RUN_SNAPSHOT_BYTES を上げるか、タスク数や params を減らしてください。"
+    hint_ja = "PYOCO_MAX_RUN_SNAPSHOT_BYTES を上げるか、task 数や params を減らしてください。"
 
 
 class DeadLetterFailed(PyocoError, number=11, kind=Kind.UNAVAILABLE):
@@ -287,7 +287,7 @@ class CancelTimedOut(PyocoError, number=21, kind=Kind.INTERNAL):
 
     message_ja = "cancel が猶予時間内に収束しませんでした"
     hint = "The runner was killed; check ctx.is_cancelled in long tasks to stop sooner."
-    hint_ja = "runner は強制終了されました。長いタスクでは ctx.is_cancelled を確認してください。"
+    hint_ja = "runner は強制終了されました。長い task では ctx.is_cancelled を確認してください。"
 
 
 class WheelVersionConflict(PyocoError, number=22, kind=Kind.CONFLICT):

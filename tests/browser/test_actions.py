@@ -177,6 +177,20 @@ def test_a_cancel_is_confirmed_with_a_reason_and_sent_once_by_a_double_click(
     expect(visit.page.get_by_role("button", name="Cancel run")).to_have_count(0)
 
 
+def test_a_run_that_is_being_cancelled_offers_no_second_cancel(visit: Visit, client: httpx.Client) -> None:
+    execution_id = Caller(client).create("open", "start")
+    Caller(client).post(f"/executions/{execution_id}/nodes/approve/start", {"attempt": 1, "workerId": "w"})
+    visit.go(f"runs/{execution_id}")
+    expect(visit.page.get_by_role("button", name="Cancel run")).to_be_visible()
+
+    client.post(f"/runs/{execution_id}/cancel").raise_for_status()
+
+    expect(visit.page.locator(".run-title .status")).to_have_text("◪Cancelling")
+    expect(visit.page.get_by_role("button", name="Cancel run")).to_have_count(0)
+    # The worker reports it together with the end.
+    expect(visit.page.get_by_text("Delivered to the worker")).to_have_count(0)
+
+
 def test_a_dialog_that_is_closed_does_nothing(visit: Visit, client: httpx.Client) -> None:
     run_id = submit(client)
     visit.go(f"runs/{run_id}")
@@ -188,6 +202,17 @@ def test_a_dialog_that_is_closed_does_nothing(visit: Visit, client: httpx.Client
     expect(visit.page.get_by_role("dialog")).to_have_count(0)
     expect(visit.page.get_by_role("button", name="Cancel run")).to_be_focused()
     assert visit.sent("POST", "/cancel") == []
+
+
+def test_a_dialog_is_closed_where_its_object_is_no_longer_shown(visit: Visit, client: httpx.Client) -> None:
+    visit.go(f"runs/{submit(client)}")
+    visit.page.get_by_role("button", name="Cancel run").click()
+    expect(visit.page.get_by_role("dialog")).to_be_visible()
+
+    visit.page.evaluate("location.hash = '#/workers'")
+
+    expect(visit.page.get_by_role("heading", level=1)).to_have_text("Workers")
+    expect(visit.page.get_by_role("dialog")).to_have_count(0)
 
 
 def test_a_waiting_node_is_answered_with_the_keyboard_only(visit: Visit, client: httpx.Client) -> None:

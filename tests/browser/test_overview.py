@@ -76,7 +76,7 @@ def test_an_empty_server_shows_how_to_submit_the_first_run(open_page: OpenPage, 
     page = open_page()
     page.route("**/overview", lambda route: route.fulfill(json=route.fetch().json() | {"runs": NO_RUNS}))
 
-    expect(page.get_by_text("No runs yet")).to_be_visible()
+    expect(page.get_by_text("There are no runs yet.")).to_be_visible()
     expect(page.get_by_text(f"pyoco-client --server {deployment} submit hello --watch")).to_be_visible()
 
 

@@ -121,9 +121,12 @@ def test_a_graph_changes_with_its_run(open_page: OpenPage, caller: Caller) -> No
 
     expect(node_rows(page).first).to_have_text(f"{NODE}▶Running")
     expect(page.get_by_role("progressbar")).to_have_attribute("value", "42")
+    expect(page.locator(".run-facts > div").filter(has_text="Progress")).to_contain_text("42%")
     caller.done(execution, "node wait")
     expect(node_rows(page).first).to_have_text(f"{NODE}‖Waiting")
     expect(page.get_by_role("heading", name="Why")).to_be_visible()
+    approvals = page.locator(".notice").get_by_role("link", name="To the approvals")
+    expect(approvals).to_have_attribute("href", "#/approvals")
     caller.done(execution, "node resume", "node success")
     caller.done(execution, "node start", "node success", node=NEXT)
     expect(page.locator(".run-title .status")).to_have_text("✓Completed")
@@ -183,6 +186,8 @@ def test_a_failed_run_says_why_and_what_to_do(open_page: OpenPage, submit: Submi
 
     expect(page.get_by_role("heading", name="Why")).to_be_visible()
     expect(page.get_by_text("pyoco-client tasks")).to_be_visible()
+    letters = page.get_by_role("link", name="Dead letter", exact=True)
+    expect(letters).to_have_attribute("href", "#/dead-letters?flow=fails")
     expect(page.locator(".run-error")).to_contain_text("division by zero")
     page.locator("summary", has_text="divide").click()
     expect(page.get_by_text("Traceback (most recent call last)")).to_be_visible()
@@ -393,6 +398,16 @@ def test_a_run_is_compared_with_the_one_before_it(open_page: OpenPage, submit: S
     expect(params).to_have_text([re.compile("Place"), "count35", "extraabsenttrue"])
     page.get_by_role("button", name="Swap").click()
     expect(params).to_have_text([re.compile("Place"), "count53", "extratrueabsent"])
+
+
+def test_a_comparison_is_readable_on_a_phone(open_page: OpenPage, submit: Submit) -> None:
+    first, second = submit("hello"), submit("hello")
+
+    page = open_page(f"#/compare?a={first['run_id']}&b={second['run_id']}", width=320)
+
+    expect(page.get_by_role("row", name="Status Completed Completed")).to_be_visible()
+    hidden = "element => element.scrollWidth - element.clientWidth"
+    assert page.locator(".table-scroll").first.evaluate(hidden) == 0
 
 
 def test_runs_of_different_flows_are_compared_and_it_is_said(open_page: OpenPage, submit: Submit) -> None:

@@ -63,7 +63,7 @@ export function DataTable<T>({
               <tr key={keyOf(row)} role="row" class={isMarked?.(row) ? "marked" : undefined}>
                 {columns.map((column) =>
                   column.isHead ? (
-                    <th key={column.key} scope="row" role="rowheader" data-label={column.title}>
+                    <th key={column.key} scope="row" role="rowheader" class={column.isNumber ? "number" : undefined} data-label={column.title}>
                       <div class="cell">{column.cell(row)}</div>
                     </th>
                   ) : (

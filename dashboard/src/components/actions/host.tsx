@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import { place } from "../../router";
 import { t } from "../../texts";
 import { Dialog } from "../dialog";
 import { Notice, ProblemNotice } from "../notice";
@@ -37,6 +38,14 @@ export function ask<T>(action: Action<T>, refused: string | null = null): void {
 
 export function ConfirmationHost() {
   const shown = open.value;
+  const path = place.value.path.join("/");
+  useEffect(
+    () => () => {
+      // What it asks about is no longer in sight.
+      open.value = null;
+    },
+    [path],
+  );
   if (shown === null) return null;
   const close = (): void => {
     if (open.peek() === shown) open.value = null;

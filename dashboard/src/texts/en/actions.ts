@@ -27,7 +27,7 @@ export const actions = {
   replay: {
     button: "Replay",
     title: "Run this job again?",
-    explanation: "A new run with the same flow, parameters, tag and labels is submitted. The old run stays as it is.",
+    explanation: "A new run with the same flow, params, tag and labels is submitted. The old run stays as it is.",
     submit: "Replay",
     done: "Submitted as",
   },

@@ -14,7 +14,6 @@ export const workers = {
   moreRuns: (count: string) => `and ${count} more`,
   tags: "Tags",
   heartbeat: "Heartbeat",
-  ago: (time: string) => `${time} ago`,
   code: "Code",
   codeReload: "loads saved files",
   codeChanged: "Files on disk have changed and are not served.",

@@ -56,8 +56,8 @@ export const runs = {
   },
   noRuns: "まだ run はありません。",
   noRunsHint: "たとえば flow hello の run を投入するには、次のコマンドを実行します。",
-  noMatch: "このフィルターに合う run はありません。",
+  noMatch: "条件に合う run はありません。",
   noMatchOf: "次のフィルターを外すと run が見つかります。",
   noMatchAtAll: "フィルターを 1 つ外しても run は見つかりません。",
-  keys: { next: "次の run", previous: "前の run", open: "run を開く", filter: "絞り込み", newest: "最新の run を表示" },
+  keys: { next: "次の run", previous: "前の run", open: "run を開く", filter: "フィルター", newest: "最新の run を表示" },
 };

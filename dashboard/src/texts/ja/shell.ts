@@ -42,7 +42,7 @@ export const shell = {
     unavailable: "gateway は現在応答できません。",
     missingScope: (scope: string) => `このページには scope ${scope} が必要です。`,
     missingScopeHint: "この scope を持つ API キーまたは token でサインインするか、管理者に発行を依頼してください。",
-    retryIn: (seconds: string) => `次の試行: ${seconds}後`,
+    retryIn: (seconds: string) => `次の再試行まで: ${seconds}`,
     requestId: "リクエスト",
     staleData: "最後に取得した内容を表示しています。",
   },

@@ -14,7 +14,6 @@ export const workers = {
   moreRuns: (count: string) => `ほか ${count} 件`,
   tags: "tag",
   heartbeat: "ハートビート",
-  ago: (time: string) => `${time}前`,
   code: "コード",
   codeReload: "保存したファイルを自動で読み込みます",
   codeChanged: "ディスク上のファイルが変更されていますが、使われていません。",

@@ -115,7 +115,7 @@ function Resource({ item }: { item: Item }) {
       {to === null ? (
         <Name text={id} />
       ) : (
-        <a href={to}>
+        <a href={to} class={kind === "run" ? "mono" : undefined}>
           <Name text={id} />
         </a>
       )}

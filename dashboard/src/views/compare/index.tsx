@@ -12,7 +12,7 @@ import { Empty, Loading, Notice, ProblemNotice } from "../../components/notice";
 import { Status, statusText } from "../../components/status";
 import { Time } from "../../components/time";
 import { VirtualList } from "../../components/virtual-list";
-import { duration, localTime, number } from "../../format";
+import { duration, localTime, number, percent } from "../../format";
 import { hashOf, place, setQuery } from "../../router";
 import { t } from "../../texts";
 import { isOver, type RunSnapshot } from "../run/model";
@@ -167,7 +167,7 @@ function Facts({ a, b }: { a: RunSnapshot; b: RunSnapshot }) {
   const wheels = (run: RunSnapshot): string => (run.wheels ?? []).map((wheel) => `${wheel.name} ${wheel.sha256.slice(0, 12)}`).join("\n");
   const facts: Fact[] = [
     { name: texts.run, a: link(a), b: link(b) },
-    { name: texts.status, a: <Status status={a.status} isStale={a.stale} />, b: <Status status={b.status} isStale={b.stale} />, isEqual: a.status === b.status },
+    { name: texts.status, a: <Status status={a.status} />, b: <Status status={b.status} />, isEqual: a.status === b.status },
     plain(texts.flow, (run) => run.flow_name),
     { name: names.submitted, a: <Time at={a.submitted_at} as="local" />, b: <Time at={b.submitted_at} as="local" /> },
     timed(names.queued, (run) => (run.submitted_at != null && run.start_time != null ? run.start_time - run.submitted_at : null)),
@@ -182,20 +182,25 @@ function Facts({ a, b }: { a: RunSnapshot; b: RunSnapshot }) {
     plain(names.wheels, wheels),
     plain(t.value.run.error.title, (run) => run.error),
   ];
+  // Roles are written out: browsers drop those of a table that is not displayed as one.
   return (
     <div class="table-scroll">
-      <table class="compare-facts">
-        <thead>
-          <tr>
-            <td />
-            <th scope="col">{texts.first}</th>
-            <th scope="col">{texts.second}</th>
+      <table class="compare-facts" role="table">
+        <thead role="rowgroup">
+          <tr role="row">
+            <td role="cell" />
+            <th scope="col" role="columnheader">
+              {texts.first}
+            </th>
+            <th scope="col" role="columnheader">
+              {texts.second}
+            </th>
           </tr>
         </thead>
-        <tbody>
+        <tbody role="rowgroup">
           {facts.filter((fact) => !fact.isEmpty).map((fact) => (
-            <tr key={fact.name} class={fact.isEqual === false ? "compare-differs" : ""}>
-              <th scope="row">
+            <tr key={fact.name} role="row" class={fact.isEqual === false ? "compare-differs" : ""}>
+              <th scope="row" role="rowheader">
                 {fact.name}
                 {fact.isEqual === false && (
                   <span class="compare-mark" title={texts.differs}>
@@ -204,8 +209,8 @@ function Facts({ a, b }: { a: RunSnapshot; b: RunSnapshot }) {
                   </span>
                 )}
               </th>
-              <td>{fact.a}</td>
-              <td>{fact.b}</td>
+              <td role="cell">{fact.a}</td>
+              <td role="cell">{fact.b}</td>
             </tr>
           ))}
         </tbody>
@@ -219,12 +224,12 @@ const NOTABLE = 0.05;
 /** A share of less says nothing. */
 const SHARE_FROM_SEC = 0.1;
 
-/** `+1.2s (+40 %)`. */
+/** `+1.2s (+40%)`. */
 function Change({ seconds, of }: { seconds: number; of: number }) {
   const texts = t.value.compare;
   if (Math.abs(seconds) < 0.0005) return <span class="muted small">{texts.same}</span>;
   const isSmall = Math.abs(seconds) < of * NOTABLE;
-  const share = of >= SHARE_FROM_SEC ? ` (${seconds > 0 ? "+" : "−"}${number(Math.abs(seconds / of) * 100)} %)` : "";
+  const share = of >= SHARE_FROM_SEC ? ` (${seconds > 0 ? "+" : "−"}${percent(Math.abs(seconds / of))})` : "";
   return (
     <span class={`compare-change small ${isSmall ? "muted" : seconds > 0 ? "compare-slower" : "compare-faster"}`}>
       {seconds > 0 ? "▲ +" : "▼ −"}

@@ -9,6 +9,7 @@ import { DataTable, type Column } from "../../components/data-table";
 import { Filters, FilterSelect, FilterText, filterValue } from "../../components/filter-fields";
 import { LongText, Name } from "../../components/name";
 import { Empty, Loading, ProblemNotice } from "../../components/notice";
+import { RunLink } from "../../components/run-link";
 import { Time } from "../../components/time";
 import { number } from "../../format";
 import { page } from "../../page";
@@ -137,11 +138,7 @@ function ErrorText({ letter }: { letter: Letter }) {
 
 function Run({ letter }: { letter: Letter }) {
   if (!letter.run_id) return <span class="muted">{t.value.deadLetters.noRun}</span>;
-  return (
-    <a class="mono" href={hashOf(["runs", letter.run_id])} title={letter.run_id}>
-      {`…${letter.run_id.slice(-8)}`}
-    </a>
-  );
+  return <RunLink id={letter.run_id} />;
 }
 
 function callsOf(filters: Given): Calls {

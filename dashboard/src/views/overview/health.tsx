@@ -21,7 +21,7 @@ export function Health({ overview }: { overview: Overview }) {
           {isReady ? texts.ready : texts.unready}
         </span>
         <span class="muted" title={texts.durabilityHints[durability]}>
-          {texts.durabilities[durability]}
+          {texts.durability(t.value.run.durabilities[durability])}
         </span>
         <span class="muted">{kept}</span>
         {health.index_behind > MANY_BEHIND && <span class="muted">{texts.behind(number(health.index_behind))}</span>}

@@ -9,7 +9,7 @@ import { LongText, Name } from "../../components/name";
 import { Empty, ProblemNotice } from "../../components/notice";
 import { Status, statusText } from "../../components/status";
 import { Duration, Time } from "../../components/time";
-import { number } from "../../format";
+import { number, percent } from "../../format";
 import { hashOf, place, setQuery } from "../../router";
 import { t } from "../../texts";
 import { edgesOf, isOver, nodesOf, recordsOf, type RunSnapshot, type TabProps, taskState } from "./model";
@@ -126,7 +126,7 @@ function NodeDetails({ run, node }: { run: RunSnapshot; node: string }) {
       </dl>
       {state === "RUNNING" && record?.progress !== undefined && (
         <label class="run-progress">
-          {texts.progress} {number(record.progress)} %
+          {texts.progress} {percent(record.progress / 100)}
           <progress max={100} value={record.progress} />
         </label>
       )}

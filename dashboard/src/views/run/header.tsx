@@ -11,11 +11,11 @@ import { cut, LongText, Name, visible } from "../../components/name";
 import { Notice, ProblemNotice } from "../../components/notice";
 import { Status } from "../../components/status";
 import { Duration, Time } from "../../components/time";
-import { bytes, duration, number } from "../../format";
+import { bytes, duration, number, percent } from "../../format";
 import { hashOf } from "../../router";
 import { t } from "../../texts";
 import { eventsPage } from "./events";
-import { countsOf, isOver, needsExplanation, type RunSnapshot } from "./model";
+import { countsOf, isOver, isSilent, needsExplanation, progressOf, type RunSnapshot } from "./model";
 
 export function RunHeader({ run, shown }: { run: RunSnapshot; shown: RunSnapshot }) {
   const texts = t.value.run;
@@ -29,13 +29,13 @@ export function RunHeader({ run, shown }: { run: RunSnapshot; shown: RunSnapshot
             <Name text={shown.flow_name} />
           </a>
         </h1>
-        <Status status={shown.status} isStale={shown.stale} />
+        <Status status={shown.status} isStale={isSilent(shown)} />
         <span class="run-id">
           <code>{run.run_id}</code>
           <CopyButton text={run.run_id} />
         </span>
         <span class="spring" />
-        {!isOver(run) && <CancelRunButton runId={run.run_id} flowName={run.flow_name} />}
+        {!isOver(run) && run.status !== "CANCELLING" && <CancelRunButton runId={run.run_id} flowName={run.flow_name} />}
         {!isPast && !needsExplanation(run) && (
           <button type="button" class="quiet" aria-expanded={isAsked} onClick={() => setAsked(!isAsked)}>
             {texts.explain.ask}
@@ -78,10 +78,13 @@ function RunLink({ runId }: { runId: string }) {
   );
 }
 
+const MOST_PROGRESS = 3;
+
 function Facts({ run }: { run: RunSnapshot }) {
   const texts = t.value.run.facts;
   const over = isOver(run);
   const counts = countsOf(run);
+  const progress = over ? [] : progressOf(run);
   return (
     <dl class="run-facts">
       <Fact name={texts.submitted}>
@@ -109,6 +112,15 @@ function Facts({ run }: { run: RunSnapshot }) {
               </span>
             ))}
           </span>
+        </Fact>
+      )}
+      {progress.length > 0 && (
+        <Fact name={t.value.run.node.progress}>
+          {progress.slice(0, MOST_PROGRESS).map(({ task, share, message }) => (
+            <div key={task}>
+              <span class="number">{percent(share)}</span> <Name text={message || task} most={60} />
+            </div>
+          ))}
         </Fact>
       )}
       {(run.attempt ?? 0) > 0 && <Fact name={texts.attempt}>{number(run.attempt!)}</Fact>}
@@ -217,6 +229,9 @@ function Requester({ runId }: { runId: string }) {
 
 const EXPLAIN_MS = 5000;
 
+// A code of the gateway's explanations.
+const WAITS_FOR_ANSWER = "nodes_wait_for_somebody";
+
 /** Why the run waits, or ended so, and what to do. */
 function Explanation({ run }: { run: RunSnapshot }) {
   const texts = t.value.run.explain;
@@ -244,7 +259,8 @@ function Explanation({ run }: { run: RunSnapshot }) {
           </li>
         ))}
       </ul>
-      {data.dead_letter && <a href={hashOf(["dead-letters"])}>{texts.deadLetter}</a>}
+      {data.reasons.some((reason) => reason.code === WAITS_FOR_ANSWER) && <a href={hashOf(["approvals"])}>{t.value.run.node.approve}</a>}
+      {data.dead_letter && <a href={hashOf(["dead-letters"], { flow: run.flow_name })}>{texts.deadLetter}</a>}
     </Notice>
   );
 }
@@ -275,7 +291,12 @@ function Ending({ run }: { run: RunSnapshot }) {
                 <LongText text={cancel.reason} />
               </Fact>
             )}
-            <Fact name={texts.cancel.delivered}>{cancel.delivered_at === null ? (isOver(run) ? "–" : texts.cancel.notYet) : <Time at={cancel.delivered_at} />}</Fact>
+            {/* The worker reports it together with the end. */}
+            {cancel.delivered_at !== null && (
+              <Fact name={texts.cancel.delivered}>
+                <Time at={cancel.delivered_at} />
+              </Fact>
+            )}
             <Fact name={texts.cancel.stopped}>{cancel.stopped_at === null ? texts.cancel.notYet : <Duration from={cancel.requested_at} to={cancel.stopped_at} />}</Fact>
             {cancel.how && <Fact name={texts.cancel.how}>{how(cancel.how)}</Fact>}
           </dl>

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 
-import { countsOf, edgesOf, needsExplanation, nodesOf, type RunSnapshot, taskState } from "./model";
+import { countsOf, edgesOf, isSilent, needsExplanation, nodesOf, progressOf, type RunSnapshot, taskState } from "./model";
 
 const run: RunSnapshot = {
   run_id: "r",
@@ -21,6 +21,12 @@ const run: RunSnapshot = {
 };
 const words = { state: (state: string) => state.toLowerCase(), attempt: (count: number) => `attempt ${count}` };
 
+test("a run without a worker is not silent, however long it waits", () => {
+  expect(isSilent({ ...run, stale: true, worker_id: "w" })).toBe(true);
+  expect(isSilent({ ...run, stale: true, worker_id: null })).toBe(false);
+  expect(isSilent({ ...run, stale: false, worker_id: "w" })).toBe(false);
+});
+
 test("waiting and skipped tasks are told from running and cancelled ones", () => {
   const states = nodesOf(run, run, words).map(({ state }) => state);
 
@@ -32,7 +38,14 @@ test("the second line of a node has its further attempts and its progress", () =
   const running = { ...run, task_records: { approve: { state: "RUNNING", attempt: 3, progress: 12.4 } } };
 
   expect(nodesOf(run, run, words)[0]!.note).toBe("succeeded · attempt 2");
-  expect(nodesOf(running, running, words)[1]!.note).toBe("running · 12 % · attempt 3");
+  expect(nodesOf(running, running, words)[1]!.note).toBe("running · 12% · attempt 3");
+});
+
+test("only running tasks have a progress", () => {
+  const records = { load: { state: "SUCCEEDED", attempt: 1, progress: 100 }, approve: { state: "RUNNING", attempt: 1, progress: 42, message: "rows" } };
+
+  expect(progressOf({ ...run, task_records: records })).toEqual([{ task: "approve", share: 0.42, message: "rows" }]);
+  expect(progressOf(run)).toEqual([]);
 });
 
 test("a task that did not exist at a moment is pending then: the graph keeps its form", () => {

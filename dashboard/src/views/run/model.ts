@@ -2,6 +2,7 @@
 
 import type { Schemas } from "../../api/client";
 import type { GraphEdge, GraphNode } from "../../components/graph";
+import { percent } from "../../format";
 
 export type RunSnapshot = Schemas["RunSnapshot"];
 
@@ -38,6 +39,11 @@ export function isOver(run: RunSnapshot): boolean {
   return run.status === "COMPLETED" || run.status === "FAILED" || run.status === "CANCELLED";
 }
 
+/** Whether its worker should have reported. A run without one, such as a graph that waits for people, is quiet by nature. */
+export function isSilent(run: RunSnapshot): boolean {
+  return run.stale === true && Boolean(run.worker_id);
+}
+
 /** The state of a task: that of the API, or one that only its record shows. */
 export function taskState(state: string, record: TaskRecord | undefined): string {
   if (record?.reason === "skipped") return "SKIPPED";
@@ -47,7 +53,7 @@ export function taskState(state: string, record: TaskRecord | undefined): string
 /** A second line for a node, beside its state: progress and further attempts. */
 export function noteOf(state: string, record: TaskRecord | undefined, words: { state: string; attempt: (count: number) => string }): string {
   const parts = [words.state];
-  if (state === "RUNNING" && record?.progress !== undefined) parts.push(`${Math.round(record.progress)} %`);
+  if (state === "RUNNING" && record?.progress !== undefined) parts.push(percent(record.progress / 100));
   if ((record?.attempt ?? 0) > 1) parts.push(words.attempt(record!.attempt));
   return parts.join(" · ");
 }
@@ -95,6 +101,15 @@ export function countsOf(run: RunSnapshot): [state: string, count: number][] {
   }
   const order = ["FAILED", "RUNNING", "WAITING", "PENDING", "SUCCEEDED", "CANCELLED", "SKIPPED"];
   return [...counts].sort(([one], [other]) => order.indexOf(one) - order.indexOf(other));
+}
+
+/** The tasks that run and say how far they are. */
+export function progressOf(run: RunSnapshot): { readonly task: string; readonly share: number; readonly message: string }[] {
+  const records = recordsOf(run);
+  return Object.entries(run.tasks).flatMap(([task, state]) => {
+    const { progress, message = "" } = records[task] ?? {};
+    return taskState(state, records[task]) === "RUNNING" && progress !== undefined ? [{ task, share: progress / 100, message }] : [];
+  });
 }
 
 /** Whether the reasons of `explain` are shown without being asked for. */

@@ -2,29 +2,15 @@
 
 import type { ComponentChildren } from "preact";
 import { cut, Name, visible } from "../../components/name";
+import { RunLink, shortId } from "../../components/run-link";
 import { isFinished, Status } from "../../components/status";
 import { Duration, Time } from "../../components/time";
 import { number } from "../../format";
-import { hashOf } from "../../router";
 import { t } from "../../texts";
 import { NUMBERS, type Column } from "./columns";
 import type { Run } from "./run-list";
 
-const SHORT_ID_CHARS = 13;
 const MAX_LABELS_SHOWN = 8;
-
-export function shortId(id: string): string {
-  return id.slice(0, SHORT_ID_CHARS);
-}
-
-export function RunLink({ run }: { run: Run }) {
-  const id = visible(run.run_id);
-  return (
-    <a class="mono" href={hashOf(["runs", run.run_id])} title={id} aria-label={id}>
-      {visible(shortId(run.run_id))}
-    </a>
-  );
-}
 
 export function PickBox({ run, isPicked, onPick }: { run: Run; isPicked: boolean; onPick: (id: string) => void }) {
   return (
@@ -36,7 +22,7 @@ export function PickBox({ run, isPicked, onPick }: { run: Run; isPicked: boolean
 
 const CELLS: Record<Column, (run: Run) => ComponentChildren> = {
   status: (run) => <Status status={run.status} />,
-  id: (run) => <RunLink run={run} />,
+  id: (run) => <RunLink id={run.run_id} />,
   flow: (run) => <Name text={run.flow_name ?? ""} />,
   tag: (run) => <Name text={run.tag ?? ""} />,
   labels: (run) => <Labels labels={run.tags ?? []} />,
@@ -111,7 +97,7 @@ export function RunCard({ run, isPicked, onPick }: RowProps) {
         </span>
       </div>
       <div class="runs-card-line small">
-        <RunLink run={run} />
+        <RunLink id={run.run_id} />
         {run.error ? <ErrorText run={run} /> : <span class="spring" />}
         <span class="runs-card-fact">
           <Ran run={run} />

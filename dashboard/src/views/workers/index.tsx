@@ -11,9 +11,10 @@ import { Dialog } from "../../components/dialog";
 import { FilterCheck, Filters, FilterSelect, FilterText, filterValue, setFilter } from "../../components/filter-fields";
 import { LongText, Name } from "../../components/name";
 import { Empty, Loading, Notice, ProblemNotice } from "../../components/notice";
+import { RunLink } from "../../components/run-link";
 import { Status } from "../../components/status";
 import { Time } from "../../components/time";
-import { duration, number } from "../../format";
+import { number, relative } from "../../format";
 import { page } from "../../page";
 import { hashOf } from "../../router";
 import { t } from "../../texts";
@@ -139,9 +140,7 @@ function CurrentRuns({ worker }: { worker: Worker }) {
   return (
     <span class="runs">
       {runs.slice(0, FIRST_RUNS).map((run) => (
-        <a key={run} class="mono" href={hashOf(["runs", run])} title={run}>
-          {`…${run.slice(-8)}`}
-        </a>
+        <RunLink key={run} id={run} />
       ))}
       {runs.length > FIRST_RUNS && <span class="muted">{t.value.workers.moreRuns(number(runs.length - FIRST_RUNS))}</span>}
     </span>
@@ -164,7 +163,7 @@ function Tags({ tags, most = FIRST_TAGS }: { tags: readonly string[]; most?: num
 /** By the gateway's clock, which goes on while the page waits for the next answer. */
 function Heartbeat({ worker, readAt }: { worker: Worker; readAt: number }) {
   const silentSec = worker.silent_sec + Math.max(0, now.value - readAt / 1000);
-  return <span class="number">{t.value.workers.ago(duration(Math.max(1, Math.round(silentSec))))}</span>;
+  return <span class="number">{relative(-Math.max(1, Math.round(silentSec)), 0)}</span>;
 }
 
 function Code({ worker }: { worker: Worker }) {

@@ -98,7 +98,7 @@ def no_result(run: Json) -> tuple[str, str | None, str]:
                       f"run {run_id} の結果は大きすぎるため保存されていません{size}"),
             None,
             localized("Let the task write it to a file, and return its place.",
-                      "タスクで結果をファイルに書き、その場所を返してください。"),
+                      "task で結果をファイルに書き、その場所を返してください。"),
         )  # fmt: skip
     if status not in TERMINAL:
         return (
@@ -111,10 +111,10 @@ def no_result(run: Json) -> tuple[str, str | None, str]:
     if status == "COMPLETED":
         return (
             localized(f"run {run_id} has no result: which task is its last one is not known",
-                      f"run {run_id} には結果がありません。どのタスクが最後か分かりません"),
+                      f"run {run_id} には結果がありません。どの task が最後か分かりません"),
             None,
             localized(f"See the outputs of all tasks: pyoco-client tasks {run_id}",
-                      f"全タスクの出力を見るには: pyoco-client tasks {run_id}"),
+                      f"全 task の出力を見るには: pyoco-client tasks {run_id}"),
         )  # fmt: skip
     why = f": {escape_line(error)}" if error else ""
     code = run.get("error_code")

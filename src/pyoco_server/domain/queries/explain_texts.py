@@ -160,7 +160,7 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
         "its process is killed.",
         "取消は worker {worker_id} に届きました。猶予はあと {grace_left_sec} 秒で、その後プロセスを強制終了します。",
         "Nothing to do. Tasks that check ctx.is_cancelled stop sooner.",
-        "対応は不要です。ctx.is_cancelled を確認するタスクはより早く停止します。",
+        "対応は不要です。ctx.is_cancelled を確認する task はより早く停止します。",
     ),
     "cancel_waits_for_holders": (
         "A cancel was requested {requested_sec} s ago; {count} node(s) are still held: {nodes}, by {holders}.",
@@ -182,7 +182,7 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
     ),
     "task_failed": (
         "The task {task} failed: {error}",
-        "タスク {task} が失敗しました: {error}",
+        "task {task} が失敗しました: {error}",
         "See its traceback: pyoco-client tasks {run_id}, or GET /runs/{run_id}/tasks.",
         "traceback は pyoco-client tasks {run_id} か GET /runs/{run_id}/tasks で確認できます。",
     ),
@@ -196,7 +196,7 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
         "The run was stopped ({how}) because it took longer than its timeout_sec of {limit_sec} s; running: {tasks}.",
         "timeout_sec の {limit_sec} 秒を超えたため停止しました（{how}）。実行中: {tasks}",
         "Submit it with a longer timeout_sec, or make the task that was running faster.",
-        "timeout_sec を延ばして再投入するか、実行中だったタスクを見直してください。",
+        "timeout_sec を延ばして再投入するか、実行中だった task を見直してください。",
     ),
     "run_failed": (
         "The run failed: {error}",
@@ -223,13 +223,13 @@ TEXTS: Mapping[str, tuple[str, str, str, str]] = {
         "Cancelled by {by}; the flow did not stop by itself, and its process was killed after {took_sec} s.",
         "{by} が取り消しましたが、flow が停止しなかったため {took_sec} 秒後にプロセスを強制終了しました。",
         "Check ctx.is_cancelled in long tasks to stop sooner and cleanly.",
-        "長いタスクでは ctx.is_cancelled を確認してください。",
+        "長い task では ctx.is_cancelled を確認してください。",
     ),
     "cancelled_abandoned": (
         "Cancelled by {by}; the flow did not stop within its grace and was left behind in its worker {worker_id}.",
         "{by} が取り消しましたが、flow が猶予内に停止せず、worker {worker_id} 内に残されました。",
         "Restart that worker if the flow still does work there; check ctx.is_cancelled in long tasks.",
-        "処理が続いている場合は worker を再起動してください。長いタスクでは ctx.is_cancelled を確認してください。",
+        "処理が続いている場合は worker を再起動してください。長い task では ctx.is_cancelled を確認してください。",
     ),
     "cancelled_unconfirmed": (
         "Cancelled by {by}; the worker {worker_id} never confirmed it, so the gateway ended the run.",

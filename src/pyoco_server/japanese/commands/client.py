@@ -12,7 +12,7 @@ TEXTS = {
     "As a Mermaid flowchart, for Markdown.": ("Markdown 用の Mermaid フローチャートで出力します。"),
     "The version that is served under this tag.": ("この tag で提供されている版。"),
     "Draw a graph as text: one line per task, with the tasks before it. Parameters with a star are required.": (
-        "graph をテキストで表示します。1 行に 1 タスクと、その前のタスクです。* 付きのパラメーターは必須です。"
+        "graph をテキストで表示します。1 行に 1 task と、その前の task です。* 付きのパラメーターは必須です。"
     ),
     "Submit, show, watch and cancel runs of a pyoco server.": "pyoco server の run を投入・表示・監視・取消します。",
     "PYOCO_SERVER, {url}.": "サーバーのアドレス。既定は PYOCO_SERVER、なければ {url}。",
@@ -68,7 +68,7 @@ TEXTS = {
     "More fields; may be repeated.": "追加で取得する項目。繰り返し可。",
     "Show the tasks of a run and their records.": "run の task とその記録を表示します。",
     "Print what a run returned, as JSON: the output of its last task, or outputs by task if there are several.": (
-        "run の結果を JSON で表示します。最後のタスクの出力で、複数ある場合はタスクごとの出力です。"
+        "run の結果を JSON で表示します。最後の task の出力で、複数ある場合は task ごとの出力です。"
     ),
     "Wait for the end of the run.": "run の終了まで待ちます。",
     'List runs, last changed first; as JSON an array, with --cursor ("" to begin) an object with the next cursor.': (

@@ -72,7 +72,7 @@ TEXTS = {
     ),
     "What a completed run returned: the output of the task without successors, or an object of outputs by task if "
     "there are several. Absent while there is none.": (
-        "完了した run の結果です。後続のないタスクの出力、複数ある場合はタスクごとの出力のオブジェクトです。ない間は省略されます。"
+        "完了した run の結果です。後続のない task の出力、複数ある場合は task ごとの出力のオブジェクトです。ない間は省略されます。"
     ),
     "true: the result was too large; it is null, or described by its size and beginning.": (
         "true なら結果が大きすぎました。結果は null か、サイズと先頭部分の説明になります。"

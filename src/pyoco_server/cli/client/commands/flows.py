@@ -105,6 +105,6 @@ def _write(graph: Any, mermaid: bool) -> None:
         output.print_stderr(
             output.localized(
                 "the tasks have no fixed order: they run in parallel, or loops and branches decide while it runs",
-                "タスクの順序は固定されていません（並列実行か、実行時にループ・分岐で決まります）",
+                "task の順序は固定されていません（並列実行か、実行時にループ・分岐で決まります）",
             )
         )
