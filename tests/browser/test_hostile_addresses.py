@@ -66,3 +66,13 @@ def test_a_view_that_fails_says_so_and_the_others_go_on(open_page: OpenPage, com
     page.unroute("**/overview")
     page.get_by_role("link", name="Overview").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
+def test_a_call_to_copy_is_shown_without_characters_that_reorder_it(open_page: OpenPage) -> None:
+    page = open_page("#/runs?flow=a%E2%80%AEb%27%24(id)")
+
+    page.get_by_role("button", name="Code").click()
+
+    shown = page.get_by_role("dialog").inner_text()
+    assert "\u202e" not in shown
+    assert "--flow 'a‹U+202E›b'\\''$(id)'" in shown

@@ -5,6 +5,7 @@ import { page } from "../page";
 import { t } from "../texts";
 import { CopyButton } from "./copy";
 import { Dialog } from "./dialog";
+import { visible } from "./name";
 
 export interface Calls {
   /** Path and query of the API call, beginning with a slash. */
@@ -96,7 +97,8 @@ function CallBlock({ title, text }: { title: string; text: string }) {
         <h3>{title}</h3>
         <CopyButton text={text} />
       </header>
-      <pre tabIndex={0}>{text}</pre>
+      {/* Characters that reorder text would show another command than is copied. */}
+      <pre tabIndex={0}>{text.split("\n").map(visible).join("\n")}</pre>
     </section>
   );
 }
