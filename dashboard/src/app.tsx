@@ -2,17 +2,18 @@
 
 import { useComputed } from "@preact/signals";
 import type { ComponentType } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useRef, useState } from "preact/hooks";
 import { asProblem, type Problem } from "./api/problem";
 import { may, needsCredential } from "./api/session";
 import { Account } from "./components/account";
 import { ConfirmationHost } from "./components/actions";
-import { Empty, Loading, ProblemNotice } from "./components/notice";
+import { LongText } from "./components/name";
+import { Empty, Loading, Notice, ProblemNotice } from "./components/notice";
 import { isHelpOpen, ShortcutHelp, useShortcuts } from "./components/shortcuts";
 import { SignIn } from "./components/sign-in";
 import { chooseLanguage, language } from "./language";
 import { page, type Language } from "./page";
-import { hashOf, place } from "./router";
+import { hashOf, place, type Place } from "./router";
 import { t } from "./texts";
 import { chooseTheme, theme, type Theme } from "./theme";
 import { viewOf, VIEWS, type View, type ViewProps } from "./views";
@@ -84,7 +85,32 @@ function ShownView({ view }: { view: View }) {
   // A part of the page that is gone after an update of the gateway: a new page has the new parts.
   if (problem) return <ProblemNotice problem={problem} onRetry={() => location.reload()} />;
   if (!may(view.scope)) return <MissingScope scope={view.scope} />;
-  return Loaded ? <Loaded rest={rest.value} /> : <Loading />;
+  return Loaded ? <Guarded view={Loaded} rest={rest.value} /> : <Loading />;
+}
+
+/** A view. If it throws, the rest of the page stays, and the next place is shown as ever. */
+function Guarded({ view: Shown, rest }: { view: ComponentType<ViewProps>; rest: readonly string[] }) {
+  const texts = t.value.shell;
+  const failedAt = useRef<Place | null>(null);
+  const [error, retry] = useErrorBoundary((thrown: unknown) => {
+    failedAt.current = place.peek();
+    console.error(thrown);
+  });
+  useEffect(() => {
+    if (error !== undefined && place.value !== failedAt.current) retry();
+  }, [place.value]);
+  if (error === undefined) return <Shown rest={rest} />;
+  return (
+    <Notice kind="error">
+      <p>
+        <strong>{texts.failed}</strong>
+      </p>
+      <LongText text={String(error)} />
+      <button type="button" onClick={retry}>
+        {texts.retry}
+      </button>
+    </Notice>
+  );
 }
 
 function MissingScope({ scope }: { scope: string }) {

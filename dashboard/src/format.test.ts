@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { bytes, duration, longDuration, relative, seconds, utcTime } from "./format";
+import { bytes, duration, localTime, longDuration, relative, seconds, utcTime } from "./format";
 
 test.each([
   [0, "0ms"],
@@ -39,4 +39,9 @@ test("times of the API are unix seconds or RFC 3339", () => {
 
 test("a setting is shown in its greatest unit", () => {
   expect([2_592_000, 5400, 86_400, 45, 0].map(longDuration)).toEqual(["30 days", "90 minutes", "1 day", "45 seconds", "0 days"]);
+});
+
+test.each([NaN, Infinity, 1e20, -1e20])("%d is no time, and shown as it is", (given) => {
+  expect(localTime(given)).toBe(String(given));
+  expect(utcTime(given)).toBe(String(given));
 });

@@ -66,13 +66,20 @@ export function relative(at: number, now: number): string {
   return formatter("relative", (locale) => new Intl.RelativeTimeFormat(locale, { numeric: "auto" })).format(Math.trunc(seconds / size), name);
 }
 
+/** A number that is no time is shown as it is: it may come from an address that was typed by hand. */
+function time(at: number, key: string, options: Intl.DateTimeFormatOptions): string {
+  const date = new Date(at * 1000);
+  if (Number.isNaN(date.getTime())) return String(at);
+  return formatter(key, (locale) => new Intl.DateTimeFormat(locale, options)).format(date);
+}
+
 export function localTime(at: number): string {
-  return formatter("local", (locale) => new Intl.DateTimeFormat(locale, { dateStyle: "medium", timeStyle: "medium" })).format(at * 1000);
+  return time(at, "local", { dateStyle: "medium", timeStyle: "medium" });
 }
 
 /** The time of day, with seconds. */
 export function clockTime(at: number): string {
-  return formatter("clock", (locale) => new Intl.DateTimeFormat(locale, { timeStyle: "medium" })).format(at * 1000);
+  return time(at, "clock", { timeStyle: "medium" });
 }
 
 /** RFC 3339 in UTC with milliseconds, as the API writes it. */
@@ -91,10 +98,10 @@ export function seconds(time: number | string | null | undefined): number | null
 
 /** The day without its year: `Nov 19`. */
 export function localDay(at: number): string {
-  return formatter("day", (locale) => new Intl.DateTimeFormat(locale, { month: "short", day: "numeric" })).format(at * 1000);
+  return time(at, "day", { month: "short", day: "numeric" });
 }
 
 /** The time of day, without seconds. */
 export function localHour(at: number): string {
-  return formatter("hour", (locale) => new Intl.DateTimeFormat(locale, { timeStyle: "short" })).format(at * 1000);
+  return time(at, "hour", { timeStyle: "short" });
 }

@@ -441,3 +441,22 @@ def test_every_part_is_accessible_and_fits(
         assert (place, axe_violations(page)) == (place, [])
         assert (place, overflow(page)) == (place, 0)
         page.close()
+
+
+def test_a_hidden_tab_gives_its_connection_back_and_goes_on_when_it_is_shown(
+    open_page: OpenPage, caller: Caller
+) -> None:
+    caller.put("hidden", PAIR)
+    execution = caller.create("hidden", "start")
+    page = open_page(f"#/runs/{execution}/timeline")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+    with page.expect_event("requestfailed", lambda request: "/watch?" in request.url):
+        page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    caller.done(execution, "cancel")
+    with page.expect_request("**/watch?*"):
+        page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+
+    expect(page.locator(".status-cancelled").first).to_be_visible()
+    expect(page.get_by_text("Connected again")).to_have_count(0)

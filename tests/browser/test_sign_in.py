@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from pyoco_server.bootstrap import open_api_keys
 from pyoco_server.config import NatsBackendConfig
@@ -154,6 +154,26 @@ def test_a_view_whose_scope_is_missing_names_it_and_asks_for_nothing(visit: Visi
 
         expect(visit.page.get_by_role("main")).to_contain_text(f"This page needs the scope {scope}.")
         assert visit.sent("GET", f"/{place}") == []
+    visit.go("dead-letters")
+    expect(visit.page.get_by_role("main")).to_contain_text("There are no dead letters.")
+
+
+def test_a_scope_that_the_gateway_misses_is_said_and_the_key_is_kept(visit: Visit, key: Any) -> None:
+    secret = key(Scope.DLQ_READ)
+
+    def with_more_scopes(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"scopes": ["dlq:read", "workers:read"]})
+
+    # The page believes that it may ask; the gateway decides.
+    visit.page.route("**/whoami", with_more_scopes)
+    visit.go("workers")
+    sign_in(visit.page, secret)
+
+    expect(visit.page.get_by_role("alert")).to_contain_text("does not have the scope for this")
+    expect(visit.page.get_by_role("alert")).to_contain_text("workers:read")
+    assert secret in "".join(kept(visit.page))
+    assert visit.accessibility() == []
     visit.go("dead-letters")
     expect(visit.page.get_by_role("main")).to_contain_text("There are no dead letters.")
 

@@ -1,7 +1,7 @@
 // Server-sent events by fetch, which can send credentials. Reconnects and resumes behind the last event.
 
 import { fetchApi } from "./client";
-import { asProblem, isAbort, type Problem } from "./problem";
+import { asProblem, type Problem } from "./problem";
 
 export interface StreamEvent {
   readonly id: string;
@@ -19,6 +19,8 @@ export interface StreamHandlers {
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 15_000;
+/** A browser has six connections to a gateway for all its tabs: a tab that stays hidden gives its own back. */
+const HIDDEN_MS = 5000;
 
 /** Splits a stream of bytes into events (WHATWG HTML, section 9.2.6). */
 export class EventParser {
@@ -56,7 +58,8 @@ export class EventParser {
 }
 
 /**
- * Follows a stream until it is over, refused for good (a 4xx) or aborted by the signal.
+ * Follows a stream until it is over, refused for good (a 4xx) or aborted by the signal. While the page is hidden it is
+ * closed, and goes on when the page is shown again.
  * `path` is asked anew for each connection; `Last-Event-ID` is sent once an event had an id.
  * `isLast`: whether the stream is complete with this event; without it a stream that ends is opened again.
  */
@@ -66,13 +69,16 @@ export async function follow(
   { signal, isLast, lastEventId = "" }: { signal: AbortSignal; isLast: (event: StreamEvent) => boolean; lastEventId?: string },
 ): Promise<void> {
   let failures = 0;
-  while (!signal.aborted) {
+  for (;;) {
+    await untilShown(signal);
+    if (signal.aborted) return;
     let problem: Problem | null = null;
+    const connection = connectionWhileShown(signal);
     try {
       handlers.onState?.(failures === 0 ? "connecting" : "waiting", null);
       const headers: Record<string, string> = { Accept: "text/event-stream" };
       if (lastEventId) headers["Last-Event-ID"] = lastEventId;
-      const response = await fetchApi(path(), { headers, signal });
+      const response = await fetchApi(path(), { headers, signal: connection.signal });
       if (response.status === 204 || response.body === null) {
         handlers.onState?.("over", null);
         return;
@@ -95,18 +101,62 @@ export async function follow(
         }
       }
     } catch (error) {
-      if (signal.aborted || isAbort(error)) return;
+      if (signal.aborted) return;
+      if (connection.signal.aborted) continue;
       problem = asProblem(error);
       if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) {
         handlers.onState?.("over", problem);
         return;
       }
+    } finally {
+      connection.forget();
     }
     failures += 1;
     handlers.onState?.("waiting", problem);
     const backoff = Math.min(FIRST_DELAY_MS * 2 ** (failures - 1), LONGEST_DELAY_MS) * (0.75 + Math.random() / 2);
     await pause(Math.max(backoff, (problem?.retryAfterSec ?? 0) * 1000), signal);
   }
+}
+
+function isHidden(): boolean {
+  return typeof document !== "undefined" && document.hidden;
+}
+
+/** Returns when the page is in sight, or when aborted. */
+function untilShown(signal: AbortSignal): Promise<void> {
+  if (!isHidden() || signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const look = (): void => {
+      if (isHidden() && !signal.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      signal.removeEventListener("abort", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+    signal.addEventListener("abort", look);
+  });
+}
+
+/** A signal that aborts with the given one, and when the page has been hidden for a while. */
+function connectionWhileShown(signal: AbortSignal): { signal: AbortSignal; forget(): void } {
+  const connection = new AbortController();
+  const page = typeof document === "undefined" ? null : document;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const end = (): void => connection.abort();
+  const onVisibility = (): void => {
+    clearTimeout(timer);
+    if (isHidden()) timer = setTimeout(end, HIDDEN_MS);
+  };
+  signal.addEventListener("abort", end);
+  page?.addEventListener("visibilitychange", onVisibility);
+  return {
+    signal: connection.signal,
+    forget() {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      page?.removeEventListener("visibilitychange", onVisibility);
+    },
+  };
 }
 
 /** Returns after the time, or when aborted. */

@@ -5,6 +5,7 @@ import { page } from "../page";
 import { t } from "../texts";
 import { CopyButton } from "./copy";
 import { Dialog } from "./dialog";
+import { visible } from "./name";
 
 export interface Calls {
   /** Path and query of the API call, beginning with a slash. */
@@ -23,9 +24,12 @@ export function quoted(word: string): string {
   return /^[A-Za-z0-9_./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** A string for Python. */
+/** A string for Python, in which a pair of surrogates is two characters and not one. */
 export function pythonText(text: string): string {
-  return JSON.stringify(text).replace(/[\u007f-\uffff]/g, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return JSON.stringify(text).replace(/[\u007f-\u{10ffff}]/gu, (character) => {
+    const code = character.codePointAt(0)!.toString(16);
+    return code.length > 4 ? `\\U${code.padStart(8, "0")}` : `\\u${code.padStart(4, "0")}`;
+  });
 }
 
 export function curlOf({ path, method = "GET", body }: Calls): string {
@@ -93,7 +97,8 @@ function CallBlock({ title, text }: { title: string; text: string }) {
         <h3>{title}</h3>
         <CopyButton text={text} />
       </header>
-      <pre tabIndex={0}>{text}</pre>
+      {/* Characters that reorder text would show another command than is copied. */}
+      <pre tabIndex={0}>{text.split("\n").map(visible).join("\n")}</pre>
     </section>
   );
 }

@@ -19,6 +19,8 @@ test("a word stays one word in a shell", () => {
 
 test("a text for Python has no character that ends or reorders it", () => {
   expect(pythonText('a"b\n日\u202e')).toBe('"a\\"b\\n\\u65e5\\u202e"');
+  // In Python "\ud83d\ude00" is two halves, which no request can be made of.
+  expect(pythonText("😀\ud800")).toBe('"\\U0001f600\\ud800"');
 });
 
 test("a call has its body, and no credential", () => {

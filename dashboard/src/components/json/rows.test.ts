@@ -89,3 +89,9 @@ describe("searching", () => {
     expect(rows.length).toBeLessThan(2 * RANGE);
   });
 });
+
+test("a number that was rounded when it was read is marked", () => {
+  const texts = rowsOf(JSON.parse("[9007199254740993, 9007199254740991, 0.5]"), new Map()).map(({ text }) => text);
+
+  expect(texts.slice(1)).toEqual(["≈ 9007199254740992", "9007199254740991", "0.5"]);
+});

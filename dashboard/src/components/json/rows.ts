@@ -67,7 +67,11 @@ function rowOf(open: Open, opened: Opened): Row {
     const isCut = value.length > TEXT_CHARS;
     return { ...base, kind: "string", text: `"${visible(cut(value, TEXT_CHARS))}"`, ...(isCut && { whole: value }) };
   }
-  if (typeof value === "number") return { ...base, kind: "number", text: String(value) };
+  if (typeof value === "number") {
+    // A greater integer was rounded when the answer was read.
+    const isRounded = Number.isInteger(value) && !Number.isSafeInteger(value);
+    return { ...base, kind: "number", text: isRounded ? `≈ ${value}` : String(value) };
+  }
   if (typeof value === "boolean") return { ...base, kind: "boolean", text: String(value) };
   if (value === null || value === undefined) return { ...base, kind: "null", text: "null" };
   const isArray = Array.isArray(value);

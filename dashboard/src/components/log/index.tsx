@@ -393,7 +393,7 @@ function callsOf(runId: string, wanted: Wanted): Calls {
       : `for line in client.follow_run_logs(${pythonText(runId)}):\n    print(line["message"])`;
   return {
     path: `/runs/${encodeURIComponent(runId)}/logs${params && `?${params}`}`,
-    client: ["logs", runId, ...options.filter(Boolean)].join(" "),
+    client: ["logs", quoted(runId), ...options.filter(Boolean)].join(" "),
     python,
   };
 }

@@ -23,6 +23,7 @@ export const shell = {
   apiDocs: "API",
   notices: "Licences",
   loading: "Loading…",
+  failed: "This view cannot be shown because of a mistake in the page.",
   retry: "Try again",
   close: "Close",
   cancel: "Cancel",

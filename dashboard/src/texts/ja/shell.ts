@@ -23,6 +23,7 @@ export const shell = {
   apiDocs: "API",
   notices: "ライセンス",
   loading: "読み込み中…",
+  failed: "ページの不具合により、この画面を表示できません。",
   retry: "再試行",
   close: "閉じる",
   cancel: "キャンセル",

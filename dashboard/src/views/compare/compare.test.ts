@@ -130,3 +130,13 @@ test("the previous run is the one that was submitted last before", () => {
   expect(previousOf(others[3]!, others)!.run_id).toBe("before");
   expect(previousOf(others[1]!, others)).toBeUndefined();
 });
+
+test("a task with a name that objects inherit is a task of the runs that have it only", () => {
+  const run = { run_id: "r", status: "COMPLETED", task_records: {} } as unknown as RunSnapshot;
+  const names = ["constructor", "__proto__", "toString"];
+  const a = { ...run, tasks: Object.fromEntries(names.map((name) => [name, "SUCCEEDED"])) } as RunSnapshot;
+
+  const steps = stepsOf(a, { ...run, tasks: {} });
+
+  expect(steps.map(({ name, a: one, b }) => [name, one?.state, b])).toEqual(names.map((name) => [name, "SUCCEEDED", null]));
+});

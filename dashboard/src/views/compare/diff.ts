@@ -1,6 +1,7 @@
 // The differences of two JSON values, place by place; equal parts are only counted. Pure.
 
 import type { Path } from "../../components/json/rows";
+import { own } from "../../own";
 
 export interface Difference {
   readonly path: Path;
@@ -55,11 +56,6 @@ function inside(path: Path, a: Container, b: Container): { path: Path; a: unknow
     ? Array.from({ length: Math.max(a.length, (b as unknown as unknown[]).length) }, (_, at) => at)
     : [...new Set([...Object.keys(a), ...Object.keys(b)])];
   return keys.map((key) => ({ path: [...path, key], a: own(a, key), b: own(b, key) }));
-}
-
-/** Not what an object inherits: keys are data. */
-function own(value: Container, key: string | number): unknown {
-  return Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
 /** `orders[3].total`; keys that are no words are quoted. */

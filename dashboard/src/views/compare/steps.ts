@@ -1,5 +1,6 @@
 // The tasks of two runs side by side. Pure.
 
+import { own } from "../../own";
 import { isOver, recordsOf, type RunSnapshot, taskState } from "../run/model";
 
 export interface Side {
@@ -33,9 +34,9 @@ export function byChange(steps: readonly Step[]): Step[] {
 }
 
 function sideOf(run: RunSnapshot, name: string): Side | null {
-  const status = run.tasks[name];
+  const status = own(run.tasks, name);
   if (status === undefined) return null;
-  const record = recordsOf(run)[name];
+  const record = own(recordsOf(run), name);
   const end = record?.ended_at ?? (isOver(run) ? run.end_time : null);
   const seconds = record?.started_at !== undefined && end != null ? Math.max(0, end - record.started_at) : null;
   return { state: taskState(status, record), seconds };

@@ -9,6 +9,7 @@ import { LongText, Name } from "../../components/name";
 import { Loading, Notice, ProblemNotice } from "../../components/notice";
 import { Status } from "../../components/status";
 import { duration, number } from "../../format";
+import { own } from "../../own";
 import { t } from "../../texts";
 import { isOver, recordsOf, type RunSnapshot, type TabProps, type TaskRecord, taskState } from "./model";
 
@@ -81,7 +82,7 @@ function Tasks({ run }: { run: RunSnapshot }) {
       <ul class="run-outputs">
         {names.slice(0, most).map((name) => (
           <li key={name}>
-            <TaskData name={name} state={taskState(run.tasks[name]!, records[name])} record={records[name]} />
+            <TaskData name={name} state={taskState(run.tasks[name]!, own(records, name))} record={own(records, name)} />
           </li>
         ))}
       </ul>

@@ -10,6 +10,7 @@ import { Empty, ProblemNotice } from "../../components/notice";
 import { Status, statusText } from "../../components/status";
 import { Duration, Time } from "../../components/time";
 import { number, percent } from "../../format";
+import { own } from "../../own";
 import { hashOf, place, setQuery } from "../../router";
 import { t } from "../../texts";
 import { edgesOf, isOver, nodesOf, recordsOf, type RunSnapshot, type TabProps, taskState } from "./model";
@@ -53,7 +54,7 @@ export function GraphTab({ run, shown }: TabProps) {
       </Empty>
     );
   }
-  const isChosen = selected !== null && selected in run.tasks;
+  const isChosen = selected !== null && Object.hasOwn(run.tasks, selected);
   return (
     <section>
       {problem && <ProblemNotice problem={problem} />}
@@ -69,8 +70,8 @@ export function GraphTab({ run, shown }: TabProps) {
 
 function NodeDetails({ run, node }: { run: RunSnapshot; node: string }) {
   const texts = t.value.run.node;
-  const record = recordsOf(run)[node];
-  const state = taskState(run.tasks[node] ?? "PENDING", record);
+  const record = own(recordsOf(run), node);
+  const state = taskState(own(run.tasks, node) ?? "PENDING", record);
   const isWaiting = state === "WAITING";
   return (
     <aside class="run-node" aria-label={node}>

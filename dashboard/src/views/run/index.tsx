@@ -7,7 +7,7 @@ import { api, body } from "../../api/client";
 import { asProblem, type Problem } from "../../api/problem";
 import { useQuery } from "../../api/use-query";
 import { Loading, Notice, ProblemNotice } from "../../components/notice";
-import { exactTime } from "../../components/time";
+import { localTime } from "../../format";
 import { hashOf, place } from "../../router";
 import { t } from "../../texts";
 import type { ViewProps } from "..";
@@ -49,7 +49,7 @@ function RunPage({ runId, tab }: { runId: string; tab: string | undefined }) {
       {past.problem && <ProblemNotice problem={past.problem} />}
       {past.run && (
         <Notice>
-          <p>{texts.moment.shown(exactTime(past.run.updated_at).split("\n")[0]!)}</p>
+          <p>{texts.moment.shown(localTime(past.run.updated_at))}</p>
           <button type="button" class="link" onClick={() => setMoment(null)}>
             {texts.moment.back}
           </button>

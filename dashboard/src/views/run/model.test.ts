@@ -85,3 +85,11 @@ describe("reasons are shown without being asked for", () => {
     expect(needsExplanation({ ...run, ...more })).toBe(expected);
   });
 });
+
+test("a task with a name that objects inherit is pending where a run does not have it yet", () => {
+  const later = { ...run, tasks: { constructor: "SUCCEEDED", toString: "RUNNING" }, task_records: {} } as unknown as RunSnapshot;
+
+  const states = nodesOf(later, { ...run, tasks: {}, task_records: {} }, words).map(({ state }) => state);
+
+  expect(states).toEqual(["PENDING", "PENDING"]);
+});

@@ -3,6 +3,7 @@
 import type { Schemas } from "../../api/client";
 import type { GraphEdge, GraphNode } from "../../components/graph";
 import { percent } from "../../format";
+import { own } from "../../own";
 
 export type RunSnapshot = Schemas["RunSnapshot"];
 
@@ -66,8 +67,9 @@ export function nodesOf(
 ): GraphNode[] {
   const records = recordsOf(shown);
   return Object.keys(run.tasks).map((id) => {
-    const state = taskState(shown.tasks[id] ?? "PENDING", records[id]);
-    return { id, state, note: noteOf(state, records[id], { state: words.state(state), attempt: words.attempt }) };
+    const record = own(records, id);
+    const state = taskState(own(shown.tasks, id) ?? "PENDING", record);
+    return { id, state, note: noteOf(state, record, { state: words.state(state), attempt: words.attempt }) };
   });
 }
 
@@ -96,7 +98,7 @@ export function countsOf(run: RunSnapshot): [state: string, count: number][] {
   const records = recordsOf(run);
   const counts = new Map<string, number>();
   for (const [id, state] of Object.entries(run.tasks)) {
-    const shown = taskState(state, records[id]);
+    const shown = taskState(state, own(records, id));
     counts.set(shown, (counts.get(shown) ?? 0) + 1);
   }
   const order = ["FAILED", "RUNNING", "WAITING", "PENDING", "SUCCEEDED", "CANCELLED", "SKIPPED"];

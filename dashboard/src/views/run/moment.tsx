@@ -1,7 +1,7 @@
 // A slider over the life of a run: shows it as it was at any moment.
 
 import { now } from "../../clock";
-import { duration, seconds, utcTime } from "../../format";
+import { duration, utcTime } from "../../format";
 import { place, setQuery } from "../../router";
 import { t } from "../../texts";
 import { exactTime } from "../../components/time";
@@ -30,7 +30,8 @@ export function MomentSlider({ run, shown }: TabProps) {
   if (span <= 0) return null;
   const given = place.value.query.get("at");
   // A version has no decimal point: its place is the time of the state that it names.
-  const at = given === null ? to : given.includes(".") ? (seconds(Number(given)) ?? to) : shown.updated_at;
+  const typed = Number(given);
+  const at = given === null ? to : given.includes(".") && Number.isFinite(typed) ? typed : shown.updated_at;
   const step = Math.min(STEPS, Math.max(0, Math.round(((at - from) / span) * STEPS)));
   return (
     <label class="run-moment">

@@ -1,6 +1,7 @@
 // The bars of a timeline: when each node waited, ran and was waited for, attempt by attempt. Pure.
 
 import { seconds } from "../../format";
+import { own } from "../../own";
 import { isOver, recordsOf, type RunSnapshot, taskState } from "./model";
 
 export type BarKind = "queued" | "attempt" | "input";
@@ -63,7 +64,7 @@ export function timelineOf(run: RunSnapshot, before: ReadonlyMap<string, readonl
   const records = recordsOf(run);
   const told = barsOfEvents(moments, end);
   const lanes = Object.entries(run.tasks).map(([node, status]): Lane => {
-    const record = records[node];
+    const record = own(records, node);
     const state = taskState(status, record);
     const bars = told.get(node) ?? [];
     if (bars.length === 0 && record?.started_at !== undefined) {
@@ -92,7 +93,7 @@ function readyAt(before: readonly string[] | undefined, records: ReturnType<type
   if (before === undefined || before.length === 0) return before === undefined ? null : began;
   let ready = began;
   for (const node of before) {
-    const ended = records[node]?.ended_at ?? null;
+    const ended = own(records, node)?.ended_at ?? null;
     if (ended === null) return null;
     ready = Math.max(ready, ended);
   }

@@ -10,7 +10,7 @@ import { chipsOf, lengthOf, NO_FILTERS, PRESETS, secondsOf, without, type Chip, 
 
 /** The time of a filter, which may be unix seconds, a date or RFC 3339; what cannot be read is shown as it is. */
 function timeText(time: string): string {
-  const at = /^-?[0-9.]+$/.test(time) ? Number(time) : seconds(time);
+  const at = /^-?[0-9]+(\.[0-9]+)?$/.test(time) ? Number(time) : seconds(time);
   return at === null ? time : localTime(at);
 }
 

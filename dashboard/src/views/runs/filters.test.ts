@@ -105,5 +105,6 @@ test("the calls to copy ask for the same list, and quote what is hostile", () =>
   expect(calls.client).toContain(`--error 'it'\\''s $(rm -rf ~)'`);
   expect(calls.client).toContain("--tags team:data --tags '大きい'");
   expect(calls.python).toContain(`error="it's $(rm -rf ~)"`);
+  expect(callsOf({ ...NO_FILTERS, labels: ["a", "b,c"] }, 0).client).toBeUndefined();
   expect(callsOf({ ...NO_FILTERS, since: "1h" }, 10_000).client).toBe("list --since 1h --output table");
 });

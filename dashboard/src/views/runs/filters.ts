@@ -211,6 +211,11 @@ export function meaningOf(typed: string, filters: Filters, known: Known): Sugges
   return text === "" ? undefined : found.find((each) => isStatus(each) || (isNamed(each) && isKnown[each.kind](each.value)));
 }
 
+/** Whether `--tags` takes it as one label: it splits at commas, and trims. */
+function isOption(label: string): boolean {
+  return !label.includes(",") && label.trim() === label;
+}
+
 /** The same list elsewhere. */
 export function callsOf(filters: Filters, now: number): Calls {
   const query = apiQuery(filters, now);
@@ -224,7 +229,8 @@ export function callsOf(filters: Filters, now: number): Calls {
   option("--status", query.status);
   option("--flow", query.flow);
   option("--tag", query.tag);
-  for (const label of query.tags ?? []) option("--tags", label);
+  const labels = query.tags ?? [];
+  for (const label of labels) option("--tags", label);
   option("--since", filters.since ?? query.submitted_after);
   option("--until", query.submitted_before);
   option("--id-prefix", query.id_prefix);
@@ -233,7 +239,7 @@ export function callsOf(filters: Filters, now: number): Calls {
   const named = Object.entries(query).map(([name, value]) => `${name}=${Array.isArray(value) ? `[${value.map(pythonText).join(", ")}]` : pythonText(value as string)}`);
   return {
     path: `/runs?${params.toString()}`,
-    client: [...words, "--output", "table"].join(" "),
+    ...(labels.every(isOption) && { client: [...words, "--output", "table"].join(" ") }),
     python: `for run in client.iter_runs(${named.join(", ")}):\n    print(run["run_id"], run["status"])`,
   };
 }

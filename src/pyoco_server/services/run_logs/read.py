@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 
 from pyoco_server.domain.auth.caller import Caller
@@ -76,7 +76,7 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLogService:
-    """Reads the logs of runs; `heavy` bounds how many large pages are made at a time."""
+    """Reads the logs of runs; `heavy` bounds how many large pages are made at a time, and how many searched ones."""
 
     executions: ExecutionService
     topics: RunTopics
@@ -100,11 +100,20 @@ class RunLogService:
 
         The same query and the same end give the same lines, at any time.
         """
-        page = await _page_before(self._logs, run_id, query, end)
+        page = await self._page_before(run_id, query, end)
         if page.lines or not page.at_end or end.is_over or query.wait_sec <= 0:
             return page, end
         later = await self._wait_for_lines(run_id, query, page.following, caller, holder)
-        return await _page_before(self._logs, run_id, query, later), later
+        return await self._page_before(run_id, query, later), later
+
+    async def _page_before(self, run_id: RunId, query: LogQuery, end: LogEnd) -> LogPage:
+        # A page of a filter reads megabytes, whatever it finds. The wait for lines holds no turn.
+        async with nullcontext() if query.only.takes_all else self.heavy:
+            if query.tail is not None:
+                page = await last_lines(self._logs, run_id, query.tail, only=query.only, end=end)
+            else:
+                page = await lines_from(self._logs, run_id, query.place, query.limit, only=query.only, end=end)
+        return replace(page, complete=end.is_over and page.at_end)
 
     async def _wait_for_lines(
         self, run_id: RunId, query: LogQuery, behind: LogPosition, caller: Caller, holder: str
@@ -123,14 +132,6 @@ class RunLogService:
                 pass  # the page is empty
             is_over = topic.is_over  # before the read: a run that is over has written all its lines
             return LogEnd(last=await self._logs.last(run_id), is_over=is_over)
-
-
-async def _page_before(logs: LogStore, run_id: RunId, query: LogQuery, end: LogEnd) -> LogPage:
-    if query.tail is not None:
-        page = await last_lines(logs, run_id, query.tail, only=query.only, end=end)
-    else:
-        page = await lines_from(logs, run_id, query.place, query.limit, only=query.only, end=end)
-    return replace(page, complete=end.is_over and page.at_end)
 
 
 async def lines_from(

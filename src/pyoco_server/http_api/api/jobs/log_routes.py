@@ -91,8 +91,9 @@ async def get_job_logs(
         return await _whole(logs, run_id, end, asked)
     if not wanted.wait_sec and asked.has(tag := _tag(run_id, wanted, end, asked)):
         return _not_modified(tag)
-    # Ten thousand lines take some megabytes: a few such pages at a time, except for requests that wait.
-    is_large = max(wanted.limit, wanted.tail or 0) > QUICK_LINES and not wanted.wait_sec
+    # Ten thousand lines take some megabytes: a few such pages at a time, except for requests that wait. With a filter
+    # the page itself takes turns.
+    is_large = wanted.only.takes_all and max(wanted.limit, wanted.tail or 0) > QUICK_LINES and not wanted.wait_sec
     async with logs.heavy if is_large else nullcontext():
         page, end = await logs.page(run_id, wanted, end, caller=caller, holder=holder)
         if asked.has(tag := _tag(run_id, wanted, end, asked)):

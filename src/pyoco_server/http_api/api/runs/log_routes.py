@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -27,7 +26,7 @@ from pyoco_server.http_api.responses.negotiation import (
     wants_text,
 )
 from pyoco_server.http_api.responses.problems import answers
-from pyoco_server.services.run_logs.read import LogPage, LogQuery, RunLogService
+from pyoco_server.services.run_logs.read import LogPage, LogQuery
 
 router = APIRouter(prefix="/runs", tags=["runs"])
 
@@ -136,8 +135,7 @@ async def get_run_logs(
     place = _place(parsed, since_token, from_line)
     query = LogQuery(place=place, limit=limit, tail=tail, only=only, wait_sec=wait_sec)
     end = await logs.end(parsed, tenant_filter=caller.tenant_filter)
-    async with _turn(logs, query):
-        page, end = await logs.page(parsed, query, end, caller=caller, holder=holder)
+    page, end = await logs.page(parsed, query, end, caller=caller, holder=holder)
     if wants_text(request.headers.get("accept", "")):
         headers = text_headers(parsed, page.following, complete=page.complete)
         return Response(text_of([line for _, _, line in page.lines]), media_type="text/plain", headers=headers)
@@ -193,8 +191,7 @@ async def search_run_log(
     end = await logs.end(parsed, tenant_filter=caller.tenant_filter)
     if only.takes_all:
         raise InvalidLogQuery("a search needs q, task or level")
-    async with _turn(logs, query):
-        page, end = await logs.page(parsed, query, end, caller=caller)
+    page, end = await logs.page(parsed, query, end, caller=caller)
     return json_response(
         {
             "run_id": parsed,
@@ -213,11 +210,6 @@ def _place(run_id: RunId, since_token: str | None, from_line: int | None) -> tok
     if from_line is not None:
         return tokens.LogPosition(from_line)
     return tokens.decode(since_token, run_id) if since_token else tokens.START
-
-
-def _turn(logs: RunLogService, query: LogQuery) -> AbstractAsyncContextManager[object]:
-    """A page of a filter reads megabytes: a few such pages at a time, except for requests that wait."""
-    return nullcontext() if query.only.takes_all or query.wait_sec else logs.heavy
 
 
 def _scanned_to(page: LogPage, lines: int) -> int:
