@@ -327,7 +327,7 @@ def _strategy_rows() -> list[Row]:
         ),
         lower("strategies.new_text", f"{new} a word and a number, p50", "ms", at_most("strategies.new_text", 3, "ms")),
         lower("strategies.new_word", f"{new} a common word, p50", "ms", at_most("strategies.new_word", 3, "ms")),
-        lower("strategies.new_phrase", f"{new} two common words, p50", "ms"),
+        lower("strategies.new_phrase", f"{new} two common words, p50", "ms", at_most("strategies.new_phrase", 3, "ms")),
         higher("strategies.results", "new results into the table, processor time", "results/s"),
     ]
 

@@ -22,7 +22,7 @@ from pyoco_server.domain.execution.commands import (
 from pyoco_server.domain.execution.decide import decide
 from pyoco_server.domain.execution.evolve import fold
 from pyoco_server.domain.execution.state import Execution, Work, empty_execution
-from pyoco_server.domain.ids import InstanceId, RunId
+from pyoco_server.domain.ids import InstanceId, NodeId, RunId
 
 # The event that has the values of a command; the other events of a commit are its consequences.
 MAIN_EVENTS: Mapping[type[Any], tuple[type[Any], ...]] = {
@@ -96,6 +96,7 @@ def command_of(execution: Execution, commit: events.Commit) -> commands.Command 
     more: dict[str, Any] = {"from_outside": is_callers}
     if kind is CreateExecution and event.graph is None:
         more["node_ids"] = tuple(created.node_id for created in _created(commit.events))
+        more["edges"] = _edges(commit.events)
     elif kind is ResumeNode:
         # The key is not stored with the answer; an accepted one was right.
         node = execution.nodes.get(event.node_id)
@@ -112,7 +113,8 @@ def _from_event(kind: type[Any], event: Any, **more: Any) -> Any:
 
 def _steps(stored: events.Events) -> Iterator[commands.AttemptStep]:
     if created := _created(stored):
-        yield DeclareNodes(at=created[0].at, node_ids=tuple(event.node_id for event in created))
+        node_ids = tuple(event.node_id for event in created)
+        yield DeclareNodes(at=created[0].at, node_ids=node_ids, edges=_edges(stored))
     for event in stored:
         if (kind := STEPS.get(type(event))) is not None:
             yield _from_event(kind, event)
@@ -120,6 +122,10 @@ def _steps(stored: events.Events) -> Iterator[commands.AttemptStep]:
 
 def _created(stored: events.Events) -> list[events.NodeCreated]:
     return [event for event in stored if isinstance(event, events.NodeCreated)]
+
+
+def _edges(stored: events.Events) -> tuple[tuple[NodeId, NodeId], ...]:
+    return tuple((before, event.node_id) for event in _created(stored) for before in event.before)
 
 
 def _is_holder(execution: Execution, commit: events.Commit) -> bool:

@@ -125,8 +125,6 @@ def _flow(name: str, *functions: Any) -> Flow:
 
 
 FLOWS = {
-    "fan": _fan(),
-    "unsteady": Flow(name="unsteady") >> TaskWrapper(Task(func=unsteady, name="unsteady", retries=2)),
     "hello": _flow("hello", greet),
     "sum": _flow("sum", numbers, total),
     "fails": _flow("fails", divide),
@@ -138,6 +136,8 @@ FLOWS = {
     "prints": _flow("prints", print_texts, greet),
     "chatters": _flow("chatters", print_many),
     "repeats": _flow("repeats", print_file),
+    "fan": _fan(),
+    "unsteady": Flow(name="unsteady") >> TaskWrapper(Task(func=unsteady, name="unsteady", retries=2)),
 }
 
 

@@ -19,6 +19,8 @@ esac
 """
 
 AddProgram = Callable[[str, str], None]
+# Where nothing has imported setuptools before, it imports the module that it replaces.
+pytestmark = pytest.mark.filterwarnings("ignore:The distutils package is deprecated:DeprecationWarning")
 
 
 @pytest.fixture

@@ -34,12 +34,14 @@ def compared_for(index: TextIndex, text: str) -> int:
     return CountedText.compared
 
 
-@given(st.lists(TEXTS, max_size=8), STEPS)
-def test_every_search_finds_what_a_plain_list_has(texts: list[str], steps: list[tuple[int, str] | str]) -> None:
+@given(st.lists(TEXTS, max_size=8), STEPS, st.integers(0, 6))
+def test_every_search_finds_what_a_plain_list_has(
+    texts: list[str], steps: list[tuple[int, str] | str], pieces: int
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slots, "FEW", 1)
         patch.setattr(text_index, "MAX_SEARCHED", 2)
-        patch.setattr(text_index, "MAX_WORDS", 1)
+        patch.setattr(text_index, "MAX_PIECES", pieces)
         index = TextIndex(texts)
         for step in steps:
             match step:
@@ -71,3 +73,19 @@ def test_a_text_that_extends_a_searched_one_is_compared_with_its_matches() -> No
     index.containing("ba a")
 
     assert compared_for(index, "ba ab") <= 10
+
+
+def test_common_words_in_a_row_are_compared_with_none() -> None:
+    families = ("carry", "pairs", "momentum")
+    index = TextIndex(CountedText(f"strat {families[number % 3]} number {number}") for number in range(1000))
+
+    assert compared_for(index, "carry number") == 0
+    assert index.containing("carry number").bit_count() == 334
+
+
+def test_only_texts_with_a_rare_phrase_are_compared_for_a_text_without_digits() -> None:
+    index = TextIndex(CountedText(f"{'a rare arc' if number == 7 else 'rare car'} {number}") for number in range(1000))
+    for nth in range(text_index.MAX_PIECES):
+        index.replace(1000 + nth, f"filler {nth}")
+
+    assert compared_for(index, "re ar") <= 1
