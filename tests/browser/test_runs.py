@@ -247,6 +247,19 @@ def test_two_runs_are_picked_to_be_compared(open_page: OpenPage, api: httpx.Clie
     expect(row_of(page, ids(page)[1]).get_by_role("link")).to_be_focused()
 
 
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_heads_of_the_columns_are_not_cut(
+    language: Literal["en", "ja"], open_page: OpenPage, api: httpx.Client
+) -> None:
+    submit(api)
+
+    page = open_page("#/runs", language=language, width=1280)
+
+    expect(page.get_by_role("columnheader")).to_have_count(11)
+    cut = "heads => heads.filter(head => head.scrollWidth > head.clientWidth).map(head => head.textContent)"
+    assert page.get_by_role("columnheader").evaluate_all(cut) == []
+
+
 def test_columns_are_chosen_and_remembered(open_page: OpenPage, many: list[str]) -> None:
     page = open_page("#/runs?tags=many")
     page.get_by_role("button", name="Columns").click()

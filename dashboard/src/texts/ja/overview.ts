@@ -7,7 +7,7 @@ export const overview = {
   oldest: "最も古いもの",
   workers: "worker",
   freeSlots: "空きスロット",
-  freeOf: (free: string, all: string) => `${all} 中 ${free}`,
+  freeOf: (free: string, all: string) => `${free} / ${all}`,
   unserved: "worker なし",
   unservedHint: (tag: string) => `この tag を担当する worker がないため、run は待ち続けます: pyoco-worker --tags ${tag}`,
   slotsBusy: (busy: string, all: string) => `${all} スロット中 ${busy} を使用中`,

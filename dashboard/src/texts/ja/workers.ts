@@ -2,7 +2,7 @@ export const workers = {
   table: "worker の一覧",
   shown: (shown: string, all: string) => `${all} 件中 ${shown} 件`,
   search: "検索",
-  searchHint: "名前、tag、flow、ユーザー",
+  searchHint: "名前、tag、flow など",
   scope: "対象",
   scopes: { active: "稼働中", all: "すべて", RUNNING: "実行中", IDLE: "アイドル", STOPPED_GRACEFUL: "停止", DISCONNECTED: "切断" },
   includeHidden: "非表示の worker も表示",
