@@ -256,6 +256,130 @@ def test_flows_are_a_table(end: RunClient, server: StandIn) -> None:
     assert "--cursor c-2" in printed.err
 
 
+STRATEGY: dict[str, Any] = {
+    "id": "strat.a",
+    "title": "evil\x1b[2J\u202e",
+    "instrument": "USDJPY",
+    "enabled": False,
+    "tags": ["daily", "fx"],
+    "last_health": "degraded",
+    "last_checked_at": None,
+}
+
+
+def test_strategies_are_a_table_and_the_next_page_is_named(end: RunClient, server: StandIn) -> None:
+    server.responses["/gui/strategies"] = {"items": [STRATEGY], "page": 2, "page_size": 10, "total": 21}
+    options = ["-q", "a", "--tag", "daily,fx", "--health", "degraded", "--health", "unknown", "--instrument", "USDJPY"]
+    options += ["--enabled", "off", "--sort", "id.asc", "--page", "2", "--page-size", "10"]
+
+    assert end("strategies", *options) == 0
+
+    filters = "q=a&tags_any=daily%2Cfx&health=degraded%2Cunknown&instrument=USDJPY&enabled=off&sort=id.asc"
+    printed = end.printed()
+    assert server.requests == [("GET", f"/gui/strategies?{filters}&page=2&page_size=10")]
+    assert printed.out.splitlines() == [
+        "STRATEGY  HEALTH    CHECKED  INSTRUMENT  ENABLED  TAGS      TITLE",
+        "strat.a   degraded  -        USDJPY      off      daily,fx  evil\ufffd[2J\ufffd",
+    ]
+    assert printed.err == "next page: --page 3 (21 strategies)\n"
+
+
+def test_the_last_page_of_strategies_names_no_other(end: RunClient, server: StandIn) -> None:
+    server.responses["/gui/strategies"] = {"items": [STRATEGY], "page": 3, "page_size": 10, "total": 30}
+
+    assert end("strategies", "--json", "id,last_health") == 0
+
+    printed = end.printed()
+    assert (json.loads(printed.out), printed.err) == ([{"id": "strat.a", "last_health": "degraded"}], "")
+
+
+def test_a_strategy_is_shown_with_its_results(end: RunClient, server: StandIn) -> None:
+    result = {
+        "request_id": "01KADZ2F8MFH6STG3F1GXHMBJN",
+        "checked_at": None,
+        "health": "healthy",
+        "kpi": {"sharpe": 1.23456},
+        "artifacts": [{"name": "report.md\x1b[2J"}],
+    }
+    found = {
+        "strategy": STRATEGY,
+        "summary": {"window_days": 7, "kpi_avg": {"sharpe": 1.2, "max_dd": -0.08}},
+        "recent_results": [result],
+        "artifacts": [],
+    }
+    server.responses["/gui/strategies/strat.a"] = found
+
+    assert end("strategy", "strat.a", "--days", "7", "--limit", "5") == 0
+    shown = end.printed().out.splitlines()
+    assert end("strategy", "strat.a", "-o", "json") == 0
+    assert json.loads(end.printed().out) == found
+
+    assert server.requests[0] == ("GET", "/gui/strategies/strat.a?summary_window_days=7&limit_history=5")
+    assert shown == [
+        "strategy:   strat.a",
+        "title:      evil\ufffd[2J\ufffd",
+        "health:     degraded",
+        "instrument: USDJPY",
+        "enabled:    off",
+        "tags:       daily,fx",
+        "days:       7",
+        "averages:   sharpe 1.2,max_dd -0.08",
+        "",
+        "WHEN  HEALTH   WINRATE  SHARPE  MAX_DD  REQUEST_ID                  FILES",
+        "-     healthy  -        1.235   -       01KADZ2F8MFH6STG3F1GXHMBJN  report.md\ufffd[2J",
+    ]
+
+
+def test_a_recheck_is_shown_with_its_progress(end: RunClient, server: StandIn) -> None:
+    server.responses["/pdca/recheck/01KADZ2F8M"] = {
+        "request_id": "01KADZ2F8M",
+        "status": "running",
+        "progress": {
+            "total_batches": 2,
+            "completed_batches": 1,
+            "total_strategies": 30,
+            "completed_strategies": 25,
+        },
+        "summary": {"success": 25, "failed": 0, "health": {"healthy": 24, "degraded": 1, "unknown": 0}},
+        "artifacts": [{"name": "report.md"}],
+        "dag": {"name": "pdca.recheck", "run_ids": [RUN_ID]},
+        "note": "engine unreachable",
+    }
+
+    assert end("recheck", "01KADZ2F8M") == 0
+
+    assert end.printed().out.splitlines() == [
+        "request:    01KADZ2F8M",
+        "status:     running",
+        "note:       engine unreachable",
+        "batches:    1/2",
+        "strategies: 25/30",
+        "succeeded:  25",
+        "failed:     0",
+        "health:     healthy 24,degraded 1,unknown 0",
+        "engine:     pdca.recheck",
+        "files:      1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what", "example"),
+    [
+        (["strategy", "a/b"], "'a/b' is not a strategy id", "strategy strat.meanrev.m1"),
+        (["recheck", "../runs"], "'../runs' is not a request id", "recheck 01KADZ2F8MFH6STG3F1GXHMBJN"),
+    ],
+)
+def test_an_id_that_cannot_stand_in_a_path_is_refused(
+    end: RunClient, server: StandIn, arguments: list[str], what: str, example: str
+) -> None:
+    assert end(*arguments) == 1
+
+    printed = end.printed()
+    assert what in printed.err
+    assert f"example: pyoco-client {example}" in printed.err
+    assert server.requests == []
+
+
 def test_no_strict_queues_what_no_worker_can_run_and_prints_the_warnings(end: RunClient, server: StandIn) -> None:
     server.responses["/runs"] = {"run_id": RUN_ID, "status": "PENDING", "warnings": ["no worker \x1b[31mserves it"]}
 

@@ -13,10 +13,10 @@ export interface Calls {
   readonly method?: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** A JSON body. */
   readonly body?: unknown;
-  /** The arguments of pyoco-client; absent where it has no such command. */
+  /** The arguments of pyoco-client; absent where none has the same meaning. */
   readonly client?: string;
-  /** Python behind `with PyocoHttpClient() as client:`; lines are indented here. Absent where the SDK has no such method. */
-  readonly python?: string;
+  /** Python behind `with PyocoHttpClient() as client:`; lines are indented here. */
+  readonly python: string;
 }
 
 /** A word for a POSIX shell. */
@@ -46,25 +46,8 @@ function clientOf(client: string): string {
   return `pyoco-client --server ${quoted(page.baseUrl.replace(/\/$/, ""))} ${client}`;
 }
 
-/** A plain request, for what the SDK has no method for. */
-function httpxOf({ path }: Calls): string {
-  const way = page.authWays[0];
-  const headers = way === undefined ? "" : `, headers={${way === "api_key" ? `${pythonText(page.apiKeyHeader)}: os.environ["PYOCO_API_KEY"]` : `"Authorization": f"Bearer {os.environ['PYOCO_TOKEN']}"`}}`;
-  const server = pythonText(page.baseUrl);
-  return [
-    ...(way === undefined ? [] : ["import os", ""]),
-    "import httpx",
-    "",
-    `with httpx.Client(base_url=${server}${headers}) as client:`,
-    `    answer = client.get(${pythonText(path.replace(/^\//, ""))})`,
-    "    answer.raise_for_status()",
-    "    print(answer.json())",
-  ].join("\n");
-}
-
-export function pythonOf(calls: Calls): string {
-  if (calls.python === undefined) return httpxOf(calls);
-  const lines = calls.python.split("\n").map((line) => `    ${line}`);
+export function pythonOf({ python }: Calls): string {
+  const lines = python.split("\n").map((line) => `    ${line}`);
   const server = pythonText(page.baseUrl.replace(/\/$/, ""));
   return ["from pyoco_server.http_client import PyocoHttpClient", "", `with PyocoHttpClient(${server}) as client:`, ...lines].join("\n");
 }

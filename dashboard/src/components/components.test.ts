@@ -31,21 +31,20 @@ test("a call has its body, and no credential", () => {
   );
 });
 
+test("the Python of a call is a program that names this server", () => {
+  expect(pythonOf({ path: "/wheels", python: "for wheel in client.list_wheels():\n    print(wheel)" })).toBe(
+    [
+      "from pyoco_server.http_client import PyocoHttpClient",
+      "",
+      'with PyocoHttpClient("http://127.0.0.1:8000") as client:',
+      "    for wheel in client.list_wheels():",
+      "        print(wheel)",
+    ].join("\n"),
+  );
+});
+
 test("both spellings of a cancelled run are one status, and an unknown one is none of them", () => {
   expect(statusName("CANCELED")).toBe("CANCELLED");
   expect(statusName("completed")).toBe("COMPLETED");
   expect(statusName("toString")).toBe("UNKNOWN");
-});
-
-test("a call that the SDK has no method for is a plain request", () => {
-  expect(pythonOf({ path: "/gui/strategies?q=a" })).toBe(
-    [
-      "import httpx",
-      "",
-      'with httpx.Client(base_url="http://127.0.0.1:8000/") as client:',
-      '    answer = client.get("gui/strategies?q=a")',
-      "    answer.raise_for_status()",
-      "    print(answer.json())",
-    ].join("\n"),
-  );
 });

@@ -32,11 +32,11 @@ STYLES = {
 NODE_STYLES = STYLES | {"IDLE": "dim", "READY": ""}
 STATUS_HEADS = ("STATUS", "STATE")
 # Columns that are cut on a narrow terminal. Ids, statuses and times never are: a cut id is useless.
-FLEXIBLE = ("ERROR", "DETAIL", "PROMPT", "TITLE", "FLOW", "GRAPH", "TASK", "TAGS", "LABELS", "LABEL")
+FLEXIBLE = ("ERROR", "DETAIL", "PROMPT", "TITLE", "FLOW", "GRAPH", "TASK", "TAGS", "LABELS", "LABEL", "FILES")
 # Columns that are left out, in this order, where cutting is not enough.
 DISPENSABLE = (
     *("HIDDEN", "FLOWS", "SHA256", "WORKER", "TAG", "SOURCE", "ACTOR", "UPDATED", "TIME", "MODIFIED"),
-    *("TOOK", "CREATED", "DEADLINE", "SINCE"),
+    *("TOOK", "CREATED", "DEADLINE", "SINCE", "ENABLED", "INSTRUMENT", "CHECKED"),
 )
 MIN_WIDTH = 8
 GAP = 2

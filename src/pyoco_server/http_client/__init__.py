@@ -15,6 +15,7 @@ from pyoco_server.http_client.models.flows import *
 from pyoco_server.http_client.models.jobs import *
 from pyoco_server.http_client.models.overview import *
 from pyoco_server.http_client.models.runs import *
+from pyoco_server.http_client.models.strategies import *
 
 if TYPE_CHECKING:
     from pyoco_server.http_client._async.client import AsyncPyocoHttpClient
@@ -79,6 +80,10 @@ __all__ = [
     "RateLimited",
     "Reason",
     "RecentRuns",
+    "Recheck",
+    "RecheckProgress",
+    "RecheckRuns",
+    "RecheckSummary",
     "Replayed",
     "Rerun",
     "RunAccepted",
@@ -94,6 +99,12 @@ __all__ = [
     "RunWatchEvent",
     "Stats",
     "StatsPoint",
+    "StrategyArtifact",
+    "StrategyAverages",
+    "StrategyDetails",
+    "StrategyListed",
+    "StrategyPage",
+    "StrategyResult",
     "SubmitUncertain",
     "TagCount",
     "TagPage",

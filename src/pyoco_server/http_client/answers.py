@@ -58,7 +58,10 @@ def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
     """The error for an answer; `now` (unix seconds) is the reference for a date in Retry-After."""
     body = _problem(response)
     err_id = _string(body, "err_id")
-    return http_error_class(err_id, response.status_code)(
+    retry_after = _retry_after_sec(response.headers.get("retry-after"), now)
+    # Below /pdca and /gui an outage is a 500; unlike a failure it says when to retry.
+    is_outage = response.status_code == 500 and retry_after is not None
+    return http_error_class(err_id, 503 if is_outage else response.status_code)(
         _string(body, "detail") or _foreign_detail(response),
         request=response.request,
         response=response,
@@ -66,7 +69,7 @@ def error_of(response: httpx.Response, now: float) -> PyocoHttpError:
         msg_id=_string(body, "msg_id"),
         message=_string(body, "message"),
         hint=_string(body, "hint"),
-        retry_after=_retry_after_sec(response.headers.get("retry-after"), now),
+        retry_after=retry_after,
         code=_string(body, "code"),
         guard=_string(body, "guard"),
     )
@@ -111,7 +114,13 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
         return {}
     if "errId" in body:
         return _of_jobs(body)
-    return _of_executions(body["error"]) if isinstance(body.get("error"), dict) else body
+    match body:
+        case {"error": dict(error)}:
+            return _of_executions(error)
+        case {"error": str(code), "message": str(message)}:
+            return {"code": code, "detail": message}  # /pdca and /gui
+        case _:
+            return body
 
 
 def _of_jobs(problem: dict[str, Any]) -> dict[str, Any]:

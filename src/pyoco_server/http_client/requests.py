@@ -159,6 +159,11 @@ def to_strings(value: Any) -> list[str]:
     return [str(item) for item in value]
 
 
+def joined(values: Strings) -> str | None:
+    """The values of a filter of a list by page, joined by commas; None if there are none."""
+    return ",".join(to_strings(values)) or None
+
+
 def ranges(submitted_after: Time | None, submitted_before: Time | None, id_prefix: str | None) -> dict[str, Any]:
     """The query parameters of the ranges that lists share."""
     return {

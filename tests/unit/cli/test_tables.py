@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from pyoco_server.cli.client.commands import executions, fleet, graphs, jobs, listing, wheels
+from pyoco_server.cli.client.commands import executions, fleet, graphs, jobs, listing, strategies, wheels
 from pyoco_server.cli.client.execution_view import EVENTS
 from pyoco_server.cli.client.run_view import run_status
 from pyoco_server.cli.tables import GAP, STYLES, Row, duration, first_line, layout, moment, size, stamp, unix_sec
@@ -28,6 +28,10 @@ ALL_TABLES = {
     "jobs": jobs.JOBS,
     "job": jobs.JOB_FACTS,
     "labels": jobs.LABELS,
+    "strategies": strategies.STRATEGIES,
+    "strategy": strategies.STRATEGY,
+    "results": strategies.RESULTS,
+    "recheck": strategies.RECHECK,
 }
 
 

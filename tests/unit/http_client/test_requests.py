@@ -76,6 +76,13 @@ READS: dict[str, Send] = {
     "/waits?graphId=g&executionId=e": lambda c: c.list_waits("g", "e"),
     "/graphs/100%25%20%E6%A7%8B": lambda c: c.get_graph("100% 構"),
     "/graphs?q=rel": lambda c: c.list_graphs("rel"),
+    "/gui/strategies": lambda c: c.list_strategies(tags_any=[]),
+    "/gui/strategies?q=50%25&tags_any=fx%2Cdaily&health=unknown&instrument=USDJPY&enabled=on&page=2": lambda c: (
+        c.list_strategies("50%", ["fx", "daily"], "unknown", ["USDJPY"], enabled="on", page=2)
+    ),
+    "/gui/strategies?sort=id.asc&page_size=10": lambda c: c.list_strategies(sort="id.asc", page_size=10),
+    "/gui/strategies/a.b?summary_window_days=7&limit_history=5": lambda c: c.get_strategy("a.b", 7, 5),
+    "/pdca/recheck/01KADZ2F8M": lambda c: c.get_recheck("01KADZ2F8M"),
     "/jobs/j": lambda c: c.get_job("j"),
     "/jobs?tag=urgent&limit=50": lambda c: c.list_jobs(tags="urgent", next_token=""),
     "/jobs?tag=a&tag=b%2Cc&status=failed&limit=2&nextToken=t": lambda c: c.list_jobs(
@@ -222,6 +229,8 @@ IDS: dict[str, Callable[[Any, str], Any]] = {
     "execution_id": lambda c, value: c.get_execution(value),
     "worker_id": lambda c, value: c.patch_worker(value, True),
     "wheel_name": lambda c, value: c.delete_wheel(value),
+    "strategy_id": lambda c, value: c.get_strategy(value),
+    "request_id": lambda c, value: c.get_recheck(value),
 }
 HOSTILE = ["", ".", "..", "a/b", "../x", "a\\b", "a?x=1", "a#b", "%2e%2e", "a%2Fx", "a\nb", "a\0b", "\u2028", "a\ud800"]
 

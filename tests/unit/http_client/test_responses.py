@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from pyoco_server.errors import Kind, catalogue
-from pyoco_server.http_api.responses.problems import EXECUTIONS, JOBS, RUNS, STATUS
+from pyoco_server.http_api.responses.problems import EXECUTIONS, JOBS, PDCA, RUNS, STATUS
 from pyoco_server.http_client import answers, errors
 from pyoco_server.http_client.answers import FailureKind
 from pyoco_server.http_client.requests import get
@@ -78,6 +78,27 @@ def test_every_error_is_the_same_in_the_format_of_jobs(declared: type) -> None:
     assert (found.err_id, found.msg_id) == (raised.err_id, raised.msg_id)
     assert (found.code, found.guard) == (raised.code, "TOO_MANY_TAGS")
     assert (found.detail, found.message, found.hint) == ("what is so", raised.message_ja, raised.hint_ja)
+
+
+@pytest.mark.parametrize("declared", catalogue(), ids=lambda error: error.__name__)
+def test_every_error_of_pdca_has_its_code_and_message(declared: type) -> None:
+    raised = declared("what is so")
+    status = PDCA.statuses.get(raised.kind, STATUS[raised.kind])
+    body = PDCA.body(raised, "en", status, "/pdca/recheck")
+
+    found = answers.error_of(response(status, body), NOW)
+
+    assert (found.code, found.detail) == (body["error"], body["message"])
+
+
+def test_an_outage_of_pdca_is_unavailable_and_a_failure_is_not() -> None:
+    body = {"error": "INTERNAL_ERROR", "message": "temporarily unavailable"}
+
+    outage = answers.error_of(response(500, body, retry_after="2"), NOW)
+    failure = answers.error_of(response(500, body), NOW)
+
+    assert (type(outage), getattr(outage, "retry_after", None)) == (errors.Unavailable, 2.0)
+    assert type(failure) is errors.GatewayFailed
 
 
 def test_a_problem_of_another_server_keeps_its_detail() -> None:

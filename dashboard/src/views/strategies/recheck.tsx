@@ -11,6 +11,7 @@ import { Time } from "../../components/time";
 import { number } from "../../format";
 import { hashOf } from "../../router";
 import { t } from "../../texts";
+import { recheckCalls } from "./calls";
 import { Artifacts, HealthMark, PdcaProblem } from "./parts";
 import { runIdOf } from "./ulid";
 
@@ -51,7 +52,7 @@ export function Recheck({ id }: { id: string }) {
         )}
         <span class="spring" />
         {data?.status === "running" && runId && <CancelRunButton runId={runId} flowName="pdca.request" onDone={refresh} />}
-        <CallMenu calls={() => ({ path: `/gui/requests/${encodeURIComponent(id)}` })} />
+        <CallMenu calls={() => recheckCalls(id)} />
       </header>
       {problem && <PdcaProblem problem={problem} hasData={data !== undefined} onRetry={refresh} />}
       {isLoading && <Loading />}

@@ -11,6 +11,7 @@ import { Time } from "../../components/time";
 import { number, seconds } from "../../format";
 import { hashOf } from "../../router";
 import { t } from "../../texts";
+import { strategyCalls } from "./calls";
 import { Artifacts, HealthMark, KPIS, kpiText, PdcaProblem, RequestLink, type Health, type KpiName } from "./parts";
 import { Sparkline } from "./sparkline";
 
@@ -41,7 +42,7 @@ export function StrategyDetail({ id }: { id: string }) {
         </h1>
         {data && <HealthMark health={data.strategy.last_health as Health} />}
         <span class="spring" />
-        <CallMenu calls={() => ({ path: `/gui/strategies/${encodeURIComponent(id)}?summary_window_days=${days}&limit_history=${MOST_RESULTS}` })} />
+        <CallMenu calls={() => strategyCalls(id, days, MOST_RESULTS)} />
       </header>
       {problem && <PdcaProblem problem={problem} hasData={data !== undefined} onRetry={refresh} />}
       {isLoading && <Loading />}

@@ -12,6 +12,7 @@ import { Time } from "../../components/time";
 import { number } from "../../format";
 import { hashOf } from "../../router";
 import { t } from "../../texts";
+import { listCalls, type StrategyQuery } from "./calls";
 import { HealthMark, PdcaProblem, type Health } from "./parts";
 
 type Listed = Schemas["StrategyListed"];
@@ -19,18 +20,7 @@ const EVERY_MS = 10_000;
 const PAGE_SIZE = 50;
 const FIRST_SORT = "last_checked_at.desc";
 
-interface Query {
-  q?: string;
-  tags_any?: string;
-  health?: string;
-  instrument?: string;
-  enabled?: "on" | "off";
-  sort: string;
-  page: number;
-  page_size: number;
-}
-
-function queryOf(): Query {
+function queryOf(): StrategyQuery {
   const enabled = filterValue("enabled");
   const texts = Object.fromEntries((["q", "tags_any", "health", "instrument"] as const).map((name) => [name, filterValue(name)]).filter(([, value]) => value !== ""));
   return {
@@ -89,7 +79,7 @@ export function StrategyList({ tabs }: { tabs: ComponentChildren }) {
         <h1>{t.value.shell.pages.strategies}</h1>
         {tabs}
         <span class="spring" />
-        <CallMenu calls={() => ({ path: `/gui/strategies?${new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)])).toString()}` })} />
+        <CallMenu calls={() => listCalls(query)} />
       </header>
       <Filters>
         <FilterText name="q" label={texts.search} most={64} placeholder={texts.searchHint} />

@@ -29,6 +29,7 @@ from pyoco_server.cli.client.commands import (
     logs,
     overview,
     runs,
+    strategies,
     submit,
     wheels,
 )
@@ -82,6 +83,9 @@ COMMANDS = (
     Entry("wheel-upload", wheels.upload, f"wheel-upload --wheel-file dist/{wheels.EXAMPLE_WHEEL} --tags gpu,batch"),
     Entry("wheel-download", wheels.download, f"wheel-download --wheel-name {wheels.EXAMPLE_WHEEL} --to ."),
     Entry("wheel-delete", wheels.delete, f"wheel-delete --wheel-name {wheels.EXAMPLE_WHEEL}"),
+    Entry("strategies", strategies.strategies, "strategies --tag daily --health degraded --sort id.asc"),
+    Entry("strategy", strategies.strategy, f"strategy {strategies.EXAMPLE_STRATEGY}"),
+    Entry("recheck", strategies.recheck, f"recheck {strategies.EXAMPLE_REQUEST}"),
     Entry("metrics", fleet.metrics, "metrics | grep pyoco_runs_total"),
     Entry("dlq", fleet.dlq, "dlq --reason execution_error --output table"),
     Entry("dlq-replay", fleet.dlq_replay, "dlq-replay --seq 42 --watch"),

@@ -14,6 +14,7 @@ from pyoco_server.http_client._async.flows import AsyncFlowMethods
 from pyoco_server.http_client._async.jobs import AsyncJobMethods
 from pyoco_server.http_client._async.nodes import AsyncNodeMethods
 from pyoco_server.http_client._async.runs import AsyncRunMethods
+from pyoco_server.http_client._async.strategies import AsyncStrategyMethods
 from pyoco_server.http_client._async.wheels import AsyncWheelMethods
 from pyoco_server.http_client.connection import (
     DEFAULT_RETRIES,
@@ -39,7 +40,13 @@ if TYPE_CHECKING:
 
 
 class AsyncPyocoHttpClient(
-    AsyncRunMethods, AsyncJobMethods, AsyncExecutionMethods, AsyncNodeMethods, AsyncFlowMethods, AsyncWheelMethods
+    AsyncRunMethods,
+    AsyncJobMethods,
+    AsyncExecutionMethods,
+    AsyncNodeMethods,
+    AsyncFlowMethods,
+    AsyncStrategyMethods,
+    AsyncWheelMethods,
 ):
     """A client of one gateway. Close it, or use it with `async with`. Can be shared between tasks.
 

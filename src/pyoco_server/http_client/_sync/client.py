@@ -15,6 +15,7 @@ from pyoco_server.http_client._sync.flows import FlowMethods
 from pyoco_server.http_client._sync.jobs import JobMethods
 from pyoco_server.http_client._sync.nodes import NodeMethods
 from pyoco_server.http_client._sync.runs import RunMethods
+from pyoco_server.http_client._sync.strategies import StrategyMethods
 from pyoco_server.http_client._sync.wheels import WheelMethods
 from pyoco_server.http_client.connection import (
     DEFAULT_RETRIES,
@@ -39,7 +40,15 @@ if TYPE_CHECKING:
     import httpx
 
 
-class PyocoHttpClient(RunMethods, JobMethods, ExecutionMethods, NodeMethods, FlowMethods, WheelMethods):
+class PyocoHttpClient(
+    RunMethods,
+    JobMethods,
+    ExecutionMethods,
+    NodeMethods,
+    FlowMethods,
+    StrategyMethods,
+    WheelMethods,
+):
     """A client of one gateway. Close it, or use it with `with`. Can be shared between threads.
 
     The address is `base_url`, else PYOCO_SERVER, else http://127.0.0.1:8000; the API key is `api_key`, else

@@ -14,6 +14,31 @@ TEXTS = {
     "Draw a graph as text: one line per task, with the tasks before it. Parameters with a star are required.": (
         "graph をテキストで表示します。1 行に 1 task と、その前の task です。* 付きのパラメーターは必須です。"
     ),
+    # Strategies
+    "Only with this in their id or title.": "id か title にこの文字列を含むものだけ。",
+    "Only with one of these tags; repeatable.": "これらの tag のいずれかを持つものだけ。繰り返し可。",
+    "Only of this health: healthy, degraded, unknown; repeatable.": (
+        "この health のものだけ（healthy、degraded、unknown）。繰り返し可。"
+    ),
+    "Only of these instruments; repeatable.": "これらの instrument のものだけ。繰り返し可。",
+    "Only enabled or disabled ones; all by default.": "有効（on）または無効（off）なものだけ。既定は all。",
+    "By last_checked_at, id, instrument or health; last_checked_at.desc by default.": (
+        "並べ替えの項目（last_checked_at、id、instrument、health）と順序。既定は last_checked_at.desc。"
+    ),
+    "Which page; the first by default.": "ページ番号。既定は 1。",
+    "How many per page; 50 by default.": "1 ページの件数。既定は 50。",
+    "List registered strategies with the health of their newest result, by page.": (
+        "登録済みの strategy を、最新の結果の health とともにページ単位で一覧表示します。"
+    ),
+    "The id of the strategy.": "strategy の id。",
+    "The days of the averages; 30 by default.": "平均の対象とする日数。既定は 30。",
+    "How many results at most; 50 by default.": "結果の最大件数。既定は 50。",
+    "Show a strategy with averages and its newest results.": "strategy を、平均値と最新の結果とともに表示します。",
+    "The id of the request for a recheck.": "recheck の request の id。",
+    "Show how far a recheck is, and the health of the strategies that it has checked.": (
+        "recheck の進み具合と、確認済みの strategy の health を表示します。"
+    ),
+    # All commands
     "Submit, show, watch and cancel runs of a pyoco server.": "pyoco server の run を投入・表示・監視・取消します。",
     "PYOCO_SERVER, {url}.": "サーバーのアドレス。既定は PYOCO_SERVER、なければ {url}。",
     "Better by PYOCO_API_KEY.": "API key。PYOCO_API_KEY での指定を推奨します。",

@@ -8,6 +8,8 @@ TEXTS = {
         "flow {flow} を公開している稼働中の worker はありません。もしかして: {near}"
     ),
     "no running worker announces the flow {flow}": ("flow {flow} を公開している稼働中の worker はありません"),
+    "{id} is not a strategy id": "{id} は strategy の id ではありません",
+    "{id} is not a request id": "{id} は request の id ではありません",
     "{flow} is not the name of a flow": ("{flow} は flow の名前ではありません"),
     "{flow} is not served under the tag {tag}": ("flow {flow} は tag {tag} では提供されていません"),
     "params: {name} is not a parameter of the file of this run, which has {names}": (
