@@ -63,6 +63,9 @@ def places(deployment: str) -> Iterator[Mapping[str, str]]:
         post(f"/executions/{waiting}/nodes/{claimed['nodeId']}/success", {"output": HOSTILE})
         strategy = {"title": PRINTABLE, "instrument": "EURUSD", "tags": ["fx"], "enabled": True}
         client.put("/pdca/strategies/every.view", json=strategy).raise_for_status()
+        # No strategy has this tag, so the request has ended at once.
+        nothing = {"filter": {"tags_any": ["none"]}, "window": {"lookback_days": 1}, "reason": PRINTABLE[:60]}
+        request_id = post("/pdca/recheck_all", nothing)["request_id"]
         for run_id in (shown, failed):
             _ended(client, run_id)
         yield {
@@ -86,6 +89,7 @@ def places(deployment: str) -> Iterator[Mapping[str, str]]:
             "strategies": "#/strategies",
             "strategy": "#/strategies/strategy/every.view",
             "rechecks": "#/strategies/rechecks",
+            "recheck": f"#/strategies/recheck/{request_id}",
             "audit": "#/audit",
         }
 
@@ -111,6 +115,7 @@ NAMES = (
     "strategies",
     "strategy",
     "rechecks",
+    "recheck",
     "audit",
 )
 
