@@ -22,11 +22,11 @@ async def sdk(gateway: Gateway) -> AsyncIterator[AsyncPyocoHttpClient]:
 
 
 async def test_strategies_are_listed_by_filter_sort_and_page(sdk: AsyncPyocoHttpClient) -> None:
-    tagged = await sdk.list_strategies(tags_any=["daily", "fx"], sort="id.desc", page_size=10)
+    tagged = await sdk.list_strategies(tags_any=["daily", "fx"], sort="id.asc", page_size=10)
     disabled = await sdk.list_strategies("title OF", health="unknown", instrument="USDJPY", enabled="off")
     behind = await sdk.list_strategies(page=2)
 
-    assert [each["id"] for each in tagged["items"]] == [ONE, "a"]
+    assert [each["id"] for each in tagged["items"]] == ["a", ONE]
     assert [each["id"] for each in disabled["items"]] == ["b"]
     assert (behind["items"], behind["page"], behind["total"]) == ([], 2, 3)
 
