@@ -149,6 +149,30 @@ async def test_pages_contain_only_runs_of_the_tenant_for_any_cursor(access: Acce
     ]
 
 
+async def test_figures_and_searches_count_only_runs_of_the_tenant(access: Access) -> None:
+    access.client.headers.update(access.owner)
+    await access.client.post(f"/runs/{access.run_id}/cancel", json={"reason": "not needed"})
+    failed = await access.client.post("/executions", json={"graphId": "open"}, headers={"Idempotency-Key": "tenant-1"})
+    run_id = failed.json()["executionId"]
+    error = {"error": {"code": "E", "message": "the warehouse is closed"}}
+    for command, body in (("start", {}), ("fail", error)):
+        answer = await access.client.post(
+            f"/executions/{run_id}/{command}", json=body, headers={"Idempotency-Key": f"tenant-{command}"}
+        )
+        assert answer.status_code == 202, answer.text
+
+    async def seen(who: dict[str, str]) -> tuple[int, int, list[str]]:
+        overview = (await access.client.get("/overview", headers=who)).json()
+        stats = (await access.client.get("/stats", headers=who)).json()
+        found = (await access.client.get("/runs", params={"error": "WAREHOUSE"}, headers=who)).json()
+        submitted = sum(point["submitted"] for point in stats["points"])
+        return sum(overview["runs"].values()), submitted, [run["run_id"] for run in found["items"]]
+
+    assert await seen(access.owner) == (2, 2, [run_id])
+    assert await seen(access.stranger) == (0, 0, [])
+    assert await seen(access.admin) == (3, 3, [run_id])
+
+
 async def test_a_worker_is_shown_as_busy_without_the_runs_of_other_tenants(access: Access) -> None:
     run_id = RunId(access.run_id)
     access.client.headers.update(access.owner)
