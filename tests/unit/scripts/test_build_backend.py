@@ -1,4 +1,4 @@
-"""The build of the dashboard: which Node, when, and what a failure says. npm and Node are stand-ins here."""
+"""The build of the dashboard: which Node, when, and what a failure says. npm, Node and setuptools are stand-ins."""
 
 from __future__ import annotations
 
@@ -19,8 +19,16 @@ esac
 """
 
 AddProgram = Callable[[str, str], None]
-# Where nothing has imported setuptools before, it imports the module that it replaces.
-pytestmark = pytest.mark.filterwarnings("ignore:The distutils package is deprecated:DeprecationWarning")
+
+
+class Setuptools:
+    """In the place of setuptools, which replaces a module of Python when it is imported and warns of it."""
+
+    @staticmethod
+    def needs_nothing(config_settings: object) -> list[str]:
+        return []
+
+    get_requires_for_build_wheel = get_requires_for_build_editable = get_requires_for_build_sdist = needs_nothing
 
 
 @pytest.fixture
@@ -64,6 +72,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: Path, add_progr
     for name, value in changed.items():
         monkeypatch.setattr(build_backend, name, value)
     monkeypatch.setattr(build_backend, "find_spec", lambda name: None)
+    monkeypatch.setattr(build_backend, "_setuptools", lambda: Setuptools)
     monkeypatch.setenv("CALLS", str(calls))
     monkeypatch.setenv("RESULT", str(result))
     monkeypatch.delenv("PYOCO_SKIP_DASHBOARD", raising=False)
