@@ -69,6 +69,7 @@ def test_filters_are_typed_stand_in_the_address_and_are_removed(
     filter_field(page).fill("ZERO")
     filter_field(page).press("Enter")
     expect(page.get_by_role("button", name="Remove the filter Error contains: ZERO")).to_be_visible()
+    expect(row_of(page, failed)).to_be_visible()
     assert ids(page) == [failed]
     page.reload()
     expect(row_of(page, failed)).to_be_visible()
