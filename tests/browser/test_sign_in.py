@@ -194,7 +194,7 @@ def test_a_token_is_sent_as_bearer_and_one_for_another_audience_is_explained_and
     token = token_of(claims_at(time.time(), scope="workers:read pdca:read"))
     visit.go("workers")
     sign_in(visit.page, token, "Bearer token")
-    expect(visit.page.get_by_role("heading", name="Workers")).to_be_visible()
+    expect(visit.page.get_by_text("No worker is running.")).to_be_visible()
     visit.go("strategies")
 
     expect(visit.page.get_by_role("main")).to_contain_text("needs a token for the audience pdca.gui")
